@@ -1,4 +1,4 @@
-"""What can happen to a job: the facts that the journal keeps, and from which all state is folded.
+"""The types of events in a journal: everything that can happen, from which all state is folded.
 
 Every event says when, to which job, who did it, and why. Hours are on the market's clock and slots are the
 market's, except where they say otherwise. An event is a plain frozen value of numbers, texts and the nouns
@@ -22,7 +22,7 @@ from slacktide.physics.pace import Pace
 Actor: TypeAlias = Literal["engine", "market", "user", "worker"]
 Status: TypeAlias = Literal["succeeded", "failed", "cancelled", "budget_exhausted", "deadline_missed"]
 Ending: TypeAlias = Literal[Status, "released"]
-"""What a job is about to be: over in one of the ways above, or let go until a controller takes it up."""
+"""What a job will be once its workers are gone: over in one of the ways above, or released to wait."""
 Capacity: TypeAlias = Literal["spot", "on-demand"]  # how a machine is rented
 Cause: TypeAlias = Literal[
     "", "no-capacity", "refused", "spent", "interrupted", "gone", "unlisted", "never-joined", "unfit",
@@ -31,7 +31,7 @@ Cause: TypeAlias = Literal[
 """What closed a ticket; empty where that is unknown.
 
 There was no machine (`no-capacity`, `refused`); it had come and gone before it was seen (`spent`), was taken
-back (`interrupted`), ended otherwise (`gone`), or is not listed any more; or it was given back.
+back (`interrupted`), ended otherwise (`gone`), or is not listed any more (`unlisted`); or it was given back.
 """
 Sight: TypeAlias = Literal["feed", "tried"]
 """What a job that may move is shown of its pools: all they offer, or prices and what its tries showed."""
@@ -44,7 +44,7 @@ class Event:
     """Something that happened."""
 
     job: str = ""
-    """The job's id; empty for what concerns the controller."""
+    """The job's id; empty for an event that is not about one job."""
     at_hours: float
     """Hours on the market clock since the clock was set."""
     actor: Actor = "engine"
@@ -55,7 +55,7 @@ class Event:
 class JournalMade(Event):
     """A journal was begun; workers and machines carry its name, wherever its file lies."""
 
-    id: str  # random: the owner of all workers and folders. Of two the first one counts
+    id: str  # random: the owner of all workers and folders. If there are two, the first counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +88,12 @@ class Opened(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closed(Event):
-    """A controller let go of the journal; nothing is held any more."""
+    """A controller left the journal; it holds nothing any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteOpened(Event):
-    """The first job fixed the market of all jobs: on which it runs, and where it stands on the clock."""
+    """The first job fixed the market of all jobs, and which of its times is which hour of the clock."""
 
     market: JsonText  # what to open the market with, as JSON: source and options
     start_utc: str  # the market's own time at `at_hours`, when one of its slots begins
@@ -120,10 +120,10 @@ class SubmissionAsked(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionRefused(Event):
-    """The controller answered a request with no, and `why`."""
+    """The controller refused a request, and `why`."""
 
     key: str
-    exit_code: int  # what kind of no it is: 2 for bad input, 3 for what cannot be met
+    exit_code: int  # what kind of refusal it is: 2 for bad input, 3 for what is infeasible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,26 +132,26 @@ class Submitted(Event):
 
     text: str  # the job file as it was read
     submitted_utc: str  # when it was submitted, by the wall clock; absolute deadlines are counted from here
-    path: str  # where it lay: relative paths in it are meant from there
+    path: str  # where the file was: paths in it are relative to its folder
     policy: JsonText  # the policy that will run it, as JSON: a name or {name: {parameter: value}}
     learning: bool = False  # whether the learner chose the policy and is to learn the outcome
     market: JsonText = ""  # what to open the market with, as JSON: source and options
-    pool: str = ""  # where it runs; of a job that may move the pool in which its slots are counted
+    pool: str = ""  # where it runs; for a job that may move, the pool whose slots are counted
     slot_hours: float
-    start_slot: int  # the slot of the market at which the job's own slot 0 lies
+    start_slot: int  # the slot of the market that is the job's own slot 0
     origin_hours: float | None = None
-    """When that slot began, on the market's clock; None: just when the job was submitted."""
+    """When that slot began, on the market's clock; None: exactly when the job was submitted."""
     fleet: str = ""
-    """The fleet file of the stream that the job is one of, as it was read; empty for a job by itself."""
+    """The text of the job's fleet file, as it was read; empty for a job without a fleet."""
     fleet_path: str = ""
     fleet_class: str = ""
     """Which of the fleet's classes the job is of; in older journals only its file says so."""
     envs: Mapping[str, str] = field(default_factory=dict)
     """Variables taken over from the submitter, in older journals; now they are kept elsewhere."""
     work_gpu_hours: float = 0.0
-    """What is to be done, so that a list of jobs need not read their files; 0 in older journals."""
+    """The job's work, so that a list of jobs need not read their files; 0 in older journals."""
     deadline_hours: float = math.inf  # from the submission on; infinite for a job without a deadline
-    key: str = ""  # the request that this answers; empty where the controller's own process handed the job in
+    key: str = ""  # the request that this answers; empty if the controller's own process submitted the job
     pools: tuple[str, ...] = ()
     """The pools among which it may move, as its states number them; empty: it stays where it is."""
     sight: Sight = "feed"  # what it is shown of these pools
@@ -176,30 +176,30 @@ class Decided(Event):
     state: JobState  # what the job held and had done; spot that the market took is already gone from it
     pool: str
     spot_gpus: int
-    on_demand_gpus: int  # the GPUs the job will have: the wish, cut to what can be had
+    on_demand_gpus: int  # the GPUs the job will have: the wish, cut to what is available
     wanted_spot_gpus: int
     wanted_on_demand_gpus: int
     signals: Mapping[str, float] = field(default_factory=dict)  # what the rule in `why` read
     memory: tuple[float, ...] = ()
     attempt: int  # number of the set of workers; a new one begins whenever the set changes
     until_hours: float = math.inf
-    """When letting go must begin at the latest, because the money ends, or the time of a job that stops at
-    its deadline."""
+    """When stopping the workers must begin at the latest: because the money runs out, or because the job
+    stops at its deadline."""
     ending: Ending | None = None
-    """Set when the workers are being let go for good: what the job will be once they are gone."""
+    """Set when the workers are being stopped for good: what the job will be once they are gone."""
     lost_gpu_hours: float = 0.0
-    """Work that is thrown away by changing the workers: a job without checkpoints begins anew."""
-    wanted_pool: str = ""  # where the first wish was to be had; empty for a job that stays in its pool
+    """Work that is thrown away by changing the workers: a job without checkpoints starts over."""
+    wanted_pool: str = ""  # the pool of the first wish; empty for a job that stays in its pool
     instead: tuple[Wish, ...] = ()  # what was to be tried after the first wish, in this order
     missed: int = 0
-    """How many wishes no pool had the GPUs for, before the one that is held; all of them: nothing is."""
+    """How many wishes no pool had the GPUs for, before the one that is held; if all, nothing is held."""
     unstocked: tuple[int, ...] = ()  # which of those, counted from 0, had the spot and lacked on-demand GPUs
     moved_from: str = ""
     """The pool that it leaves to be in `pool`; empty where it stays or has not worked anywhere yet."""
     move_usd: float = 0.0  # what it will cost to take its checkpoint along
     move_hours: float = 0.0  # how long that takes, in addition to the restart
     notice_hours: float | None = None
-    """In this time spot goes that the job holds, as it was warned when it was decided; None: it was not."""
+    """In how many hours the job will lose spot, as it was warned at the decision; None: it was not warned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,26 +222,26 @@ class Held(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost(Event):
-    """A set of workers is lost though the controller did not end it: its machines went, or it was stopped.
+    """A set of workers was lost that the controller did not end: its machines disappeared, or it was stopped.
 
-    It is no failure of the job. Spot machines that went are noted as `Preempted`, too.
+    This is not a failure of the job. Lost spot machines are noted as `Preempted`, too.
     """
 
     attempt: int
-    on_demand_gpus: int = 0  # machines on demand that went
+    on_demand_gpus: int = 0  # GPUs of on-demand machines that disappeared
     lost_gpu_hours: float = 0.0  # work since the last checkpoint that went with them
     checkpointed_gpu_hours: float = 0.0
-    """Work that was safe at that moment; losses without any in between count as one row of them."""
+    """Work that was safe at that moment; losses without more of it in between are in a row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked(Event):
-    """Something keeps a job from going on, and `why`; no other job is concerned, and it can be cancelled."""
+    """Something blocks a job, and `why`; other jobs are not affected, and this one can be cancelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unblocked(Event):
-    """What kept a job from going on is over."""
+    """A job is not blocked any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,7 +273,7 @@ class Remembered(Event):
     """A fleet's allocator decided and wrote down all it knows; the rest it learns from later events."""
 
     fleet: str
-    memory: JsonText = ""  # its own words, as JSON; empty where it knows what it wrote down the last time
+    memory: JsonText = ""  # what it knows, as JSON; empty if nothing changed since it last wrote that
     reserved_usd: float | None = None
     """What it keeps for deadlines that were promised, should all spot be gone; None where it does not say."""
     usd_per_job_hour: float | None = None
@@ -282,13 +282,13 @@ class Remembered(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFailed(Event):
-    """A worker ended without a request to end."""
+    """A worker failed on its own: nobody stopped it, and its machine was not lost."""
 
     attempt: int
     rank: int
     exit_code: int  # negative: the signal that ended it
     checkpointed_gpu_hours: float
-    """Work that was safe at that moment; failures without any in between count as one row of them."""
+    """Work that was safe at that moment; failures without more of it in between are in a row."""
     lost_gpu_hours: float = 0.0  # work since the last checkpoint that has to be done again
 
 
@@ -304,7 +304,7 @@ class Stalled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restarted(Event):
-    """The same holding was begun again with new workers, after a failure or a loss."""
+    """New workers were started for the same holding, after a failure or a loss."""
 
     attempt: int
     delay_s: float  # how long to wait before, in seconds of the wall clock
@@ -331,12 +331,12 @@ class HealthChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released(Event):
-    """All workers of a job were let go though it has not ended: the controller stopped."""
+    """All workers of a job were stopped though it has not ended: the controller stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockJumped(Event):
-    """The clock moved in a way that time does not; slots without a step were lived as they were held."""
+    """The clock jumped, or slots passed without a step: those are billed as they were held."""
 
     from_hours: float
 

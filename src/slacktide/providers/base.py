@@ -1,4 +1,4 @@
-"""The contract of providers, which rent machines: rent one, end some, list ours. Nothing else rents or ends.
+"""The contract of providers, the only code that rents machines: rent one, end some, list an owner's.
 
 A provider keeps no account of its own: which machines are wanted is in the journal, as open tickets. A ticket
 is the key that makes a request safe to repeat: the same ticket never gives a second machine.
@@ -49,15 +49,15 @@ class Machine(NamedTuple):
 
 
 class NoCapacity(BackendError):
-    """No such machine is available just now; final for this ticket, with which none will ever come."""
+    """No such machine is available just now; final for this ticket, which will never get one."""
 
 
 class Spent(BackendError):
-    """The machine of this ticket has come and gone; final for this ticket, and no word about capacity."""
+    """The machine of this ticket has come and gone; final for it, and says nothing about capacity."""
 
 
 class Unreachable(BackendError):
-    """No answer, or a refusal for now: perhaps it was done. Try again with the same ticket."""
+    """No answer, or a refusal for now; it may have been done. Try again with the same ticket."""
 
 
 class Refused(InputError):
@@ -71,7 +71,7 @@ class Renter:
     owner: str = "nobody"
     """The journal's id, which no other journal has; every machine carries it."""
     folder: Path = Path(".")
-    """Where it may keep files of this owner's."""
+    """Where it may keep files for this owner."""
     settings_folder: Path = Path(".")
     """The folder to which relative paths in its settings refer."""
     head: str = ""
@@ -87,7 +87,7 @@ class Provider(Protocol):
     """
 
     def rent(self, ticket: str, spec: MachineKind) -> None:
-        """See that there is one machine with this ticket, or will be.
+        """Make sure that there is, or will be, one machine with this ticket.
 
         Raises NoCapacity or Spent, which are final for the ticket; Unreachable; Refused.
         """
@@ -98,7 +98,7 @@ class Provider(Protocol):
         ...
 
     def machines(self) -> Sequence[Machine]:
-        """List all machines of this owner, those that are gone for a while; perhaps some seconds late.
+        """List all machines of this owner, ended ones for a while longer; may be some seconds out of date.
 
         Raises Unreachable or Refused.
         """
@@ -123,14 +123,14 @@ providers: Register[Provider] = Register(
 
 
 class ListsAllOwners(ABC):
-    """What providers have in common that list the machines of all owners at once."""
+    """Base class of providers that list the machines of all owners at once."""
 
     __slots__ = ()
     renter: Renter
 
     @abstractmethod
     def _machines(self) -> Iterable[tuple[str, Machine]]:
-        """List owners and machines."""
+        """List all machines, each with its owner."""
 
     def machines(self) -> Sequence[Machine]:
         """List this owner's machines."""
@@ -147,21 +147,21 @@ class ListsAllOwners(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What may be rented, at which price, and how patiently; hours are of the clock that steps are given."""
+    """What may be rented, at which price, and how long to wait; hours are on the clock of the steps."""
 
     usd_per_hour: Mapping[tuple[Capacity, str], float] = field(default_factory=dict)
     """What a machine costs, by kind and pool; one without a price counts as the most expensive."""
     max_machines: float = math.inf
     max_usd_per_hour: float = math.inf
     join_within_hours: float = 0.25
-    """A machine that was listed, and is not ready after so long, is given back."""
+    """A machine that was listed, and is not ready after this long, is given back."""
     listed_within_hours: float = 5.0 / 60.0
     """How late a provider's list may be: before that, nothing is concluded from what is not in it."""
     leaked_after_hours: float = 10.0 / 60.0
-    """A machine that no open ticket explains is ended; if it still runs after so long, it has leaked."""
+    """A machine that no open ticket explains is ended; if it still runs after this long, it has leaked."""
     first_wait_hours: float = 0.5 / 60.0
     longest_wait_hours: float = 10.0 / 60.0
-    """Between two tries of what failed, or could not be had."""
+    """The first and the longest wait before trying again what failed or had no capacity."""
 
     def price(self, spec: MachineKind) -> float:
         """Return what a machine costs in an hour; without a price of its own, the most that any costs."""
@@ -174,18 +174,18 @@ class Use(NamedTuple):
     ready: Collection[str] | None = None
     """Those that have joined; None: a machine is ready when its provider says that it is up."""
     unfit: Mapping[str, str] = {}
-    """Those that are to be given back whatever is wanted, and why."""
+    """Those that are to be given back even if they are wanted, and why."""
     busy: Collection[str] = ()
     """Those that are in use and are not given back, however few are wanted."""
 
 
 class Stock(NamedTuple):
-    """What there is, as of a step."""
+    """The machines that there are after a step of the reconciler."""
 
     machines: Mapping[str, Machine] = {}
     """Those that are alive, by their open tickets."""
     full: tuple[MachineKind, ...] = ()
-    """Requested in this step, and not to be had: there is no capacity."""
+    """The kinds that were requested in this step and for which there is no capacity."""
     trouble: str = ""
     """What keeps it from renting or ending what it should, in a sentence; empty when nothing does."""
     listed: bool = True
@@ -217,7 +217,7 @@ class Renting(NamedTuple):
         return pools[0] if len(pools) == 1 else name
 
     def wanted(self, gpus: Iterable[Need]) -> Mapping[MachineKind, int]:
-        """Return how many machines are needed, on demand first; what none can give is left out."""
+        """Return how many machines are needed, on demand first; needs that none can meet are left out."""
         sums: dict[tuple[Capacity, str], int] = {}
         for need in gpus:
             sums[need[:2]] = sums.get(need[:2], 0) + need.gpus
@@ -229,7 +229,7 @@ class Renting(NamedTuple):
         return want
 
     def most(self, kind: Capacity, pool: str) -> float:
-        """Return how many GPUs of a kind could be rented in a pool at the most."""
+        """Return the most GPUs of a kind that could be rented in a pool."""
         spec = self._spec(kind, pool)
         if spec is None:
             return 0.0
@@ -240,7 +240,7 @@ class Renting(NamedTuple):
         return machines * spec.gpus
 
     def lacking(self, gpus: Iterable[Need]) -> str:
-        """Say what no machine of the file can give; empty where all can be given."""
+        """Return a message about a need that no machine of the file can meet; empty if there is none."""
         for need in gpus:
             if need.gpus and self._spec(need.kind, need.pool) is None:
                 offers = ", ".join(f"{spec.kind} in {shown(spec.pool)}" for spec in self.specs)

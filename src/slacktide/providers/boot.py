@@ -1,4 +1,4 @@
-"""What an instance of EC2 does by itself: join, end when it is of no use, and know that it will be taken."""
+"""What an EC2 instance does by itself: join a cluster, end when not needed, know when it will be taken."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def user_data(
 
 
 def join_command(ticket: str, spec: MachineKind, renter: Renter, join: str) -> str:
-    """Return the command that stays as long as the machine is of use; nothing in it is read by a shell."""
+    """Return the command that runs as long as the machine is useful; its values are quoted for the shell."""
     command = join.strip() or (RAY if renter.head else WAIT)
     values = {
         "head": shlex.quote(renter.head), "gpus": str(spec.gpus), "kind": spec.kind,

@@ -1,4 +1,4 @@
-"""Machines of Amazon EC2: one instance for each ticket, which carries its owner's id and ends without us.
+"""Machines of Amazon EC2: one instance for each ticket, tagged with its owner's id, that ends by itself.
 
 A pool is `zone/instance type`, such as `us-east-1a/p4d.24xlarge`. An instance is requested with a client
 token made from owner and ticket, so a repeated request gives no second one. It joins the cluster by itself
@@ -39,7 +39,7 @@ CAPACITY_CODES = {
     "InsufficientCapacity", "UnfulfillableCapacity", "SpotMaxPriceTooLow", "MaxSpotInstanceCountExceeded",
     "InstanceLimitExceeded", "VcpuLimitExceeded",
 }  # fmt: skip
-"""Answers that mean: not now, and not with this question."""
+"""Errors that mean: not available now, and this ticket will not get one."""
 SPENT_CODES = {"IdempotentInstanceTerminated", "IdempotentParameterMismatch"}
 """The token was used: for an instance that has gone, or with other settings, whose instance is listed."""
 GONE_CODES = {"InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed"}
@@ -78,13 +78,13 @@ def machine_of(instance: Mapping[str, Any]) -> tuple[str, Machine]:
 
 
 def _until(instance: Mapping[str, Any]) -> datetime | None:
-    """Return when an instance ended, which EC2 says in a sentence."""
+    """Return when an instance ended, which EC2 reports inside a sentence; None if it does not."""
     found = ENDED.search(str(instance.get("StateTransitionReason", "")))
     return datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC) if found else None
 
 
 def terminate(client: Any, ids: Sequence[str]) -> None:
-    """Terminate instances; one that EC2 does not know must not save the others."""
+    """Terminate instances; one that EC2 does not know must not keep the others running."""
     from botocore.exceptions import ClientError
 
     try:

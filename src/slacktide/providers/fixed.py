@@ -1,7 +1,7 @@
-"""Machines that are simply there: a list in a file. Renting one marks it as taken; ending it sets it free.
+"""Machines that you already have, from a list in a file: renting one marks it as taken, ending it frees it.
 
-Who has which is noted in a folder next to the list, one file for each machine that is taken, which appears
-whole and at once or not at all. So several journals can share one list, and a crash leaves nothing half
+Who has which is noted in a folder next to the list, in one file for each machine that is taken, which is
+created whole or not at all. So several journals can share one list, and a crash leaves nothing half
 taken.
 """
 
@@ -53,7 +53,7 @@ class MachineClaim(NamedTuple):
 @providers.register
 @dataclass(slots=True)
 class Fixed(ListsAllOwners):
-    """Takes machines that are simply there, from a list in a CSV or YAML file, and sets them free again."""
+    """Takes machines that you already have, from a list in a CSV or YAML file, and frees them again."""
 
     renter: Renter = field(default_factory=Renter)
     file: str = "machines.csv"  # has `address`, `pool`, `kind` (spot or on-demand) and `gpus` of each machine
@@ -71,7 +71,7 @@ class Fixed(ListsAllOwners):
                 raise NoCapacity(f"no machine of {self.file} is free in {spec.pool}")
 
     def end(self, ids: Sequence[str]) -> None:
-        """Set machines of this owner free."""
+        """Free machines of this owner."""
         with _disk():
             mine = {claim.address for claim in self._taken() if claim.owner == self.renter.owner}
             for address in mine.intersection(ids):
@@ -98,14 +98,14 @@ class Fixed(ListsAllOwners):
             try:
                 yield MachineClaim(**json.loads(path.read_text(encoding="utf-8")))
             except FileNotFoundError:
-                continue  # set free while we looked
+                continue  # freed while we looked
             except (ValueError, TypeError) as error:
                 raise FileError(
                     "must be a note of who has a machine, got something else", path=path
                 ) from error
 
     def _take(self, address: str, ticket: str, spec: MachineKind) -> bool:
-        """Note whose a machine is; False where another one was faster."""
+        """Note who has a machine; False if another journal was faster."""
         now = datetime.now(UTC).isoformat()
         claim = MachineClaim(address, self.renter.owner, ticket, spec.pool, spec.kind, spec.gpus, now)
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,7 @@ class Fixed(ListsAllOwners):
 
 @contextmanager
 def _disk() -> Iterator[None]:
-    """Make what the system and the list say into what a provider may say."""
+    """Turn errors of the disk and the list into those of a provider."""
     try:
         yield
     except OSError as error:

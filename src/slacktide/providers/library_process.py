@@ -17,11 +17,11 @@ from slacktide.providers.base import NoCapacity, Refused, Spent, Unreachable
 REFUSALS: dict[str, type[SlacktideError]] = {
     kind.__name__: kind for kind in (NoCapacity, Spent, Unreachable, Refused)
 }
-"""What a child may answer instead of a result, by the names that travel."""
+"""What a child may answer instead of a result, by the names that it sends."""
 
 
 class LibraryProcess:
-    """Started by the first request, and again after it was lost; ends with this object and its process."""
+    """The child: started by the first request, again after it died; it ends with this object or process."""
 
     def __init__(self, module: str, **environment: str) -> None:
         """Name the module that the child runs, and variables to add to our own."""

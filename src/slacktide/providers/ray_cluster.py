@@ -1,7 +1,7 @@
-"""Machines of a Ray or KubeRay cluster that is there already: its nodes, taken and set free again.
+"""Nodes of an existing Ray or KubeRay cluster as machines: they are taken and freed, never started or ended.
 
 Who has which node is noted in the cluster's own key-value store, under the node's id, by a write that fails
-where there is a note already. So several journals can share one cluster.
+if there is a note already. So several journals can share one cluster.
 
 Ray is used by a child process only: when a cluster's head dies, Ray may end the process that talks to it. The
 child speaks to the head alone and is no node or job of the cluster, so it may run anywhere the head can be
@@ -30,7 +30,7 @@ ANSWER_S = 15.0  # how long a request may take, the start of the child included
 @providers.register
 @dataclass(slots=True)
 class RayCluster(ListsAllOwners):
-    """Takes nodes of a Ray or KubeRay cluster that is there already, by label, and sets them free again."""
+    """Takes nodes of an existing Ray or KubeRay cluster, by label, and frees them again."""
 
     renter: Renter = field(default_factory=Renter)
     address: str = ""  # HOST:PORT of the head; empty: what machines are to join, or $RAY_ADDRESS
@@ -51,7 +51,7 @@ class RayCluster(ListsAllOwners):
         self._call("rent", ticket=ticket, spec=list(spec))
 
     def end(self, ids: Sequence[str]) -> None:
-        """Set nodes of this owner free."""
+        """Free nodes of this owner."""
         self._call("end", ids=list(ids))
 
     def _machines(self) -> list[tuple[str, Machine]]:
@@ -88,7 +88,7 @@ def machine_of(one: Mapping[str, Any]) -> Machine:
 SPACE = b"slacktide-machines"  # the part of the store that is ours
 CALL_S = 5.0
 FORGET_S = 3600.0  # how long a node that died stays listed as gone
-MARKET, POOL = "market", "pool"  # labels of nodes; one without a label may be taken as any
+MARKET, POOL = "market", "pool"  # labels of nodes; a node without one fits any request
 
 
 class ClusterNode(NamedTuple):
@@ -138,7 +138,7 @@ class Head:
         return sorted(NodeClaim(**json.loads(note)) for note in notes.values())
 
     def take(self, one: NodeClaim) -> bool:
-        """Note whose a node is; False where it is taken already."""
+        """Note who has a node; False if it is taken already."""
         note = json.dumps(one._asdict()).encode()
         return bool(self._client.internal_kv_put(one.node.encode(), note, False, SPACE, timeout=CALL_S))
 
@@ -155,7 +155,7 @@ def _node(name: str, one: Any) -> ClusterNode:
 
 
 def rent(head: Any, request: dict[str, Any]) -> None:
-    """Take a free node, unless this ticket has one; labelled ones first, so that others stay for any."""
+    """Take a free node, unless this ticket has one; labelled ones first, because others fit any request."""
     owner, ticket = request["owner"], request["ticket"]
     kind, pool, gpus = request["spec"]
     nodes, taken = head.nodes(), head.taken()
@@ -175,7 +175,7 @@ def rent(head: Any, request: dict[str, Any]) -> None:
 
 def _fits(node: ClusterNode, kind: str, pool: str, gpus: int) -> bool:
     market = node.labels.get(MARKET, kind).replace("ondemand", "on-demand")
-    # A slash cannot be in a label; who joins by our command writes a dot.
+    # A slash cannot be in a label; our join command writes a dot.
     pools = (pool, pool.replace("/", "."))
     return node.gpus == gpus and market == kind and node.labels.get(POOL, pool) in pools
 
@@ -197,14 +197,14 @@ def _forget(head: Any, owner: str, nodes: dict[str, ClusterNode], taken: list[No
 
 
 def end(head: Any, request: dict[str, Any]) -> None:
-    """Set nodes of an owner free."""
+    """Free nodes of an owner."""
     for one in head.taken():
         if one.owner == request["owner"] and one.node in request["ids"]:
             head.free(one.node)
 
 
 def listed(head: Any, _: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return every note with what became of its node."""
+    """Return every note with the present state of its node."""
     nodes, found = head.nodes(), []
     for one in head.taken():
         node = nodes.get(one.node)

@@ -2,8 +2,8 @@
 
 A ticket is written down before the provider receives it, and closed before its machine is ended. So at any
 crash an open ticket without a machine is requested again, which gives no second one, and a machine without
-an open ticket is ended. All that must survive is in the diary and in the provider's list; what a reconciler
-remembers in addition only makes it patient. `slacktide machines sweep` ends machines, too, if asked.
+an open ticket is ended. All that must survive a crash is in the journal and in the provider's list; what the
+reconciler remembers only says how long to wait. `slacktide machines sweep` ends machines, too, if asked.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class ReconcilerMemory:
     """When each ticket last had a machine that was alive, or was first looked for."""
     stray_hours: dict[str, float] = field(default_factory=dict)
     """Since when each machine that runs has been without an open ticket, by its id."""
-    promised: set[str] = field(default_factory=set)  # the tickets for which a provider said yes
+    promised: set[str] = field(default_factory=set)  # the tickets whose request the provider accepted
 
 
 @dataclass(slots=True)
 class ReconcileStep:
-    """All that is done in one step, on one answer of the provider."""
+    """One step of the reconciler, from one list of the provider's machines."""
 
     provider: Provider
     diary: MachineLog
@@ -65,7 +65,7 @@ class ReconcileStep:
     full: list[MachineKind] = field(default_factory=list, init=False)
     troubles: list[str] = field(default_factory=list, init=False)
     silent: bool = field(default=False, init=False)
-    """Whether the provider left a request without an answer: nothing more is requested in this step."""
+    """Whether the provider did not answer a request: nothing more is requested in this step."""
     _of: dict[str, list[Machine]] = field(default_factory=dict, init=False)
     """All machines of each ticket, open or not."""
     _mine: dict[str, Machine] = field(init=False)
@@ -78,7 +78,7 @@ class ReconcileStep:
         self._mine = {name: _chosen(ticket, self._of[name]) for name, ticket in found.items()}
 
     def run(self, want: Mapping[MachineKind, int]) -> Stock:
-        """Do all of it, and say what there is."""
+        """Carry out the step, and return the machines that there are."""
         self._look()
         self._close_what_is_over()
         self._note_joined()
@@ -190,7 +190,7 @@ class ReconcileStep:
         going: list[Returned] = []
         for spec in dict.fromkeys(ticket.spec for ticket in self._open.values()):
             mine = [ticket for ticket in self._open.values() if ticket.spec == spec]
-            # Those go first that are not ready yet, and of the others the newest.
+            # The first to go are those that are not ready yet, then the newest.
             newest = list(reversed(mine))
             leaving = sorted(newest, key=lambda one: one.joined_hours is not None)
             spare = [ticket for ticket in leaving if ticket.id not in self.use.busy]
@@ -228,7 +228,7 @@ class ReconcileStep:
     # ---------------------------------------------------------------- ending
 
     def _end_strays(self) -> None:
-        """End what no open ticket explains, and again after a while if it is still there."""
+        """End machines that no open ticket explains, and again after a while if they are still there."""
         retries, now = self.memory.retries, self.now_hours
         ids = [one.id for one in self._strays() if retries.is_due(("end", one.id), now)]
         if not ids:
@@ -243,7 +243,7 @@ class ReconcileStep:
             self.troubles.append(f"machines could not be ended: {error}")
 
     def _note_leaked(self) -> None:
-        """Write down machines that run on although they should have ended, each once, and their end."""
+        """Note machines that still run although they should have ended, each once, and later their end."""
         running = {one.id: one for one in self._strays() if one.alive}
         since, known = self.memory.stray_hours, self._tickets.leaked
         self.memory.stray_hours = {name: since.get(name, self.now_hours) for name in running}
@@ -275,7 +275,7 @@ class ReconcileStep:
                 self._request(ticket.id, ticket.spec)
 
     def _request(self, name: str, spec: MachineKind) -> None:
-        """Request the machine of a ticket that has been written down; a final no closes it."""
+        """Request the machine of a ticket that has been written down; a final refusal closes the ticket."""
         retries, now = self.memory.retries, self.now_hours
         try:
             self.provider.rent(name, spec)
@@ -316,7 +316,7 @@ class ReconcileStep:
         return not refused
 
     def _limit(self, spec: MachineKind) -> str:
-        """Say which limit one more machine would pass; nothing where it would pass none.
+        """Return which limit one more machine would exceed; empty if none.
 
         Counted are open tickets, machines that are listed without one, and those of tickets that were closed
         so recently that a late list may not show them.
@@ -357,7 +357,7 @@ class ReconcileStep:
 
 
 def _chosen(ticket: Ticket, machines: Sequence[Machine]) -> Machine:
-    """Return the machine that counts: alive, the one that joined, the oldest."""
+    """Return the machine that counts: one that is alive, then the one that joined, then the oldest."""
     if len(machines) == 1:
         return machines[0]
     return min(
@@ -373,12 +373,12 @@ PLAIN_USE = Use()  # nothing is known but what the provider says
 
 
 class Reconciler:
-    """Keeps the machines of one journal."""
+    """Rents and ends the machines of one journal."""
 
     def __init__(self, provider: Provider, diary: MachineLog, rules: Rules, *, token: str = "") -> None:
-        """Rent from a provider by a diary; `token` goes into the names of tickets.
+        """Rent from a provider, with the tickets in `diary`; `token` goes into the names of tickets.
 
-        It is random unless given, so that not even an older copy of the journal names a ticket twice.
+        It is random unless given, so that not even a restored copy of the journal uses a name again.
         """
         self.provider, self.diary, self.rules = provider, diary, rules
         self.token = token or secrets.token_hex(3)
@@ -388,9 +388,9 @@ class Reconciler:
         """List, close, end, request, open: in this order, so that what is too much goes before more comes.
 
         `want` says how many machines of each kind there should be, the most important first. Raises what the
-        diary raises when nothing can be written, and then nothing was done that it does not explain.
+        diary raises if it cannot be written; then nothing was done that it does not explain.
         """
-        if now_hours < self._stepped_hours:  # the clock was set: what was to be waited for is over
+        if now_hours < self._stepped_hours:  # the clock was set back: all waits are over
             self._memory = self._nothing_known()
         self._stepped_hours = now_hours
         try:

@@ -1,14 +1,13 @@
-"""Machines by SkyPilot: one cluster of one node for each ticket, on any cloud that SkyPilot has access to.
+"""Machines through SkyPilot: one cluster of one node for each ticket, on any cloud that SkyPilot can use.
 
-A pool is `infra/accelerator`, such as `aws/us-east-1/A100`, or `H100` for any cloud. The cluster's name says
-whose it is, for which ticket and what it is: it is the key by which a repeated request gives one cluster, and
-nothing has to be kept here. A launch takes minutes: renting hands it to SkyPilot's server and returns, and if
-it fails, the list says why. Tried on a stand-in with SkyPilot 0.14's signatures; it was never run on a real
-cloud.
+A pool is `infra/accelerator`, such as `aws/us-east-1/A100`, or `H100` for any cloud. The cluster's name has
+its owner, its ticket and its kind of machine, so a repeated request gives the same cluster, and nothing has
+to be kept here. A launch takes minutes: renting hands it to SkyPilot's server and returns, and if it fails,
+the list says why. Tried on a stand-in with SkyPilot 0.14's signatures; it was never run on a real cloud.
 
 SkyPilot's library waits without a limit, so a child process calls it. It answers most calls with the id of a
-request, which its server carries out; `get` waits for what it came to. Launches and ends are not waited for:
-requests of the past are listed by the server, so how they went is known to any process.
+request, which its server carries out; `get` waits for its result. Launches and ends are not waited for: the
+server lists past requests, so any process can see how they went.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ PREFIX = "slacktide"
 
 
 class Parts(NamedTuple):
-    """What a name says."""
+    """The parts of a cluster's name."""
 
     owner: str
     ticket: str
@@ -45,7 +44,7 @@ def cluster_name(owner: str, ticket: str, spec: MachineKind) -> str:
 
 
 def parts_of(name: str) -> Parts | None:
-    """Read the name of a cluster; None where it is none of ours."""
+    """Read the name of a cluster; None if it is not one of ours."""
     first, *rest = name.split(".")
     if first != PREFIX or len(rest) != 5 or not rest[-1].isdecimal():
         return None
@@ -73,7 +72,7 @@ ANSWER_S = 45.0  # how long a request may take; the first one may start SkyPilot
 @providers.register
 @dataclass(slots=True)
 class Skypilot(ListsAllOwners):
-    """Rents by SkyPilot, a cluster for each machine; needs `skypilot` 0.14; never run on a real cloud."""
+    """Rents through SkyPilot, one cluster a machine; needs `skypilot` 0.14; never run on a real cloud."""
 
     renter: Renter = field(default_factory=Renter)
     prepare: str = ""  # shell lines that run before the machine joins
@@ -169,7 +168,7 @@ def stories(sky: Any, name: str | None = None) -> Iterator[Story]:
 
 
 def state_of(sky: Any, story: Story) -> tuple[str, str]:
-    """Return the state of a machine, and why it ended where we had not requested that."""
+    """Return the state of a machine, and why it ended if we had not requested that."""
     launch, down = story.newest(LAUNCH), story.newest(DOWN)
     if story.record is None:
         if launch is not None and launch.status in UNDER_WAY:
@@ -190,7 +189,7 @@ def state_of(sky: Any, story: Story) -> tuple[str, str]:
 
 
 def failure(sky: Any, request: Any) -> NoCapacity | Refused | Spent:
-    """Return the error that a launch came to; a launch that succeeded has been used up."""
+    """Return the error of a launch that failed; one that succeeded is Spent, with an empty text."""
     if request.status == "CANCELLED":
         return Spent("the launch was cancelled")
     if request.status != "FAILED":

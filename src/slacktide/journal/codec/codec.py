@@ -1,12 +1,12 @@
 """An event as JSON text and back, exactly: the same fields, floats the same to the last bit.
 
 How a value is written follows from the type its field declares (`journal/codec/json_forms.py`), so a new
-kind of event needs nothing here. Both ways check: what could not be read back is refused before it is
-written, which is seen from the values and needs no reading.
+kind of event needs nothing here. An event that could not be read back is refused before it is written,
+without trying it.
 
 In a store each event carries a checksum as its last field, over all before it and over the time at which it
-was written, so that what was damaged on the disk is never taken for true. Events of form 1 have none: of
-those it is only checked that times are times and JSON is JSON.
+was written, so that damage on the disk is noticed. Older events have none: for those it is only checked that
+times are times and JSON is JSON.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def plain(event: Event) -> Event:
     """Return an event as it will be read back: itself, or an equal one of plain values.
 
     Raises InputError when a field does not hold what its type says, and for kinds that could not be read
-    back; so what is returned can be written and read again without a trial.
+    back; so what is returned can always be written and read again.
     """
     name = type(event).__name__
     if KINDS.get(name) is not type(event):
@@ -99,7 +99,7 @@ def sealed(stamp: str, text: str) -> str:
 
 
 def unsealed(stamp: str, line: str, tree: Any) -> Any:
-    """Return what was parsed of an event without its checksum; raises InputError where that does not fit."""
+    """Return the parsed event without its checksum; raises InputError if that does not match."""
     if not isinstance(tree, dict):
         return tree
     if CRC not in tree:
@@ -115,7 +115,7 @@ def unsealed(stamp: str, line: str, tree: Any) -> Any:
 
 
 def _check_sense(name: str, value: str, texts: tuple[str, ...]) -> None:
-    """Raise InputError for a text that others will take for a time or for JSON and that is none."""
+    """Raise InputError for a text that should be a time or JSON and is not."""
     try:
         if name.endswith("_utc"):
             datetime.fromisoformat(value)

@@ -1,4 +1,4 @@
-"""How a value of a declared type looks in JSON: one form per type, each with a way there and back.
+"""Converts values to JSON and back by their declared types, with one form for each type.
 
 Texts, JSON texts (`JsonText`) as values, whole numbers, numbers, truth values, choices (`Literal`), `| None`,
 `tuple[X, ...]` and `list[X]` as a list, `Mapping[str, X]` and `dict[str, X]` as an object, NamedTuples and
@@ -31,15 +31,14 @@ class FormMismatch(Exception):
         self.expected, self.value, self.where = expected, value, where
 
     def inside(self, name: str) -> FormMismatch:
-        """Return the same, seen from one level further out."""
+        """Return the same mismatch with the name of the enclosing field in front."""
         return FormMismatch(self.expected, self.value, f"{name}.{self.where}" if self.where else name)
 
 
 class JsonForm(NamedTuple):
-    """The ways of a value of one type into JSON and back.
+    """The functions that convert values of one type to JSON and back.
 
-    `plain` and `read` raise FormMismatch. What `plain` lets through is read back equal, so a writer need not
-    read it to know.
+    `plain` and `read` raise FormMismatch. What `plain` returns will be read back equal, without trying it.
     """
 
     plain: Callable[[Any], Any]
@@ -61,7 +60,7 @@ def _plain_text(value: Any) -> str:
     if type(value) is str and value.isascii():
         return value
     try:
-        # The bytes of a path that are no text come as such surrogates; others could come back as one letter.
+        # Bytes of a path that are not text are such surrogates; others could be read back as one letter.
         str.encode(value, "utf-8", "surrogateescape")
     except (TypeError, UnicodeEncodeError):
         raise FormMismatch("text", value) from None
@@ -94,7 +93,7 @@ def _whole(value: Any) -> int:
     number = _without_numpy(value)
     if isinstance(number, bool) or not isinstance(number, int) or not LEAST_WHOLE <= number <= MOST_WHOLE:
         raise FormMismatch("a whole number", value)
-    if number != value:  # a time, whose plain form is its number
+    if number != value:  # a NumPy time, whose plain form is a number
         raise FormMismatch("a whole number", value)
     return int.__int__(number)
 
@@ -116,7 +115,7 @@ def _number(value: Any) -> float:
         exact = float(number)
     except OverflowError:
         exact = math.nan
-    if exact != number or exact != value:  # NaN, whole numbers that a float cannot hold, a time's number
+    if exact != number or exact != value:  # NaN, whole numbers that a float cannot hold, NumPy times
         raise FormMismatch("a number", value)
     return exact
 
@@ -136,7 +135,7 @@ JSON = JsonForm(
     lambda value: "" if value is None else json.dumps(value),
     shown="$ or null",
 )
-"""Text that is JSON stands in an event as the value that it means; empty text as null."""
+"""JSON text is written in an event as the value that it encodes, empty text as null."""
 WHOLE = JsonForm(_whole, int.__repr__, _whole, f"type($) is int and {LEAST_WHOLE} <= $ <= {MOST_WHOLE}", "$")
 TRUTH = JsonForm(_truth, json.dumps, _truth, "type($) is bool", "true if $ else false")
 NUMBER = JsonForm(
@@ -147,11 +146,11 @@ NUMBER = JsonForm(
     "$ if $ - $ == 0.0 else infinite[$]",  # infinity less itself is no number
 )
 SCOPE = {"escaped": encode_basestring_ascii, "infinite": INFINITE_TEXTS}
-SCOPE |= {word: word for word in ("true", "false", "null")}  # what the Python of forms names
+SCOPE |= {word: word for word in ("true", "false", "null")}  # the names in generated code
 
 
 def choice(choices: tuple[str, ...]) -> JsonForm:
-    """Return the form of one text out of some."""
+    """Return the form of a text that must be one of these."""
 
     def check(value: Any) -> str:
         word = str.__str__(value) if isinstance(value, str) else None
@@ -202,7 +201,7 @@ def _optional(inner: JsonForm) -> JsonForm:
 
 
 def _sequence(kind: type[tuple[Any, ...]] | type[list[Any]], inner: JsonForm) -> JsonForm:
-    """Return the form of a tuple, or of a list, which may still grow where it comes from and so is copied."""
+    """Return the form of a tuple, or of a list, which is copied because its owner may still change it."""
 
     def plain(value: Any) -> Any:
         if not isinstance(value, kind):
@@ -263,9 +262,8 @@ def _object(made: Any) -> JsonForm:
     """Return the form of a type with fields, by functions that are compiled once for it.
 
     A journal's events are made of such objects, and their fields are most of what writing and reading it
-    costs. So the fields are not gone through one by one: for each type a function is written that has all of
-    them in its own lines, and takes a value that is as expected. Any other goes the slow way, which says what
-    is wrong where, or turns it into plain values.
+    costs. So instead of looping over fields, code is generated for each type that handles a value that is as
+    expected. Any other goes the slow way, which says what is wrong where, or turns it into plain values.
     """
     hints, fields = get_type_hints(made, include_extras=True), _fields(made)
     forms = {name: form(hints[name]) for name in fields}
@@ -281,7 +279,7 @@ def _object(made: Any) -> JsonForm:
 
 
 def inside(name: str, way: Callable[[Any], Any], value: Any) -> Any:
-    """Go a way with a value; a FormMismatch then says that it was inside this name."""
+    """Return `way(value)`; a FormMismatch that it raises gets this name in front."""
     try:
         return way(value)
     except FormMismatch as mismatch:
@@ -296,7 +294,7 @@ def _fields(made: Any) -> dict[str, bool]:
     return {
         one.name: one.default is not absent or one.default_factory is not absent
         for one in dataclasses.fields(made)
-        if one.init  # what is worked out from the others is not written
+        if one.init  # fields that are computed from others are not written
     }
 
 

@@ -3,8 +3,8 @@
 Form 2 kept policies, markets and the memory of allocators as JSON text inside the JSON of an event.
 
 Form 1 counted hours and slots from each job's own beginning and kept a stretch's money without its quote. So
-a reader remembers of every job when it began and what was last decided, and looks it up where reading began
-later. Money stays as it was paid.
+a reader remembers when each job began and its last decision, and looks them up if it began to read after
+them. Money stays as it was paid.
 """
 
 from __future__ import annotations

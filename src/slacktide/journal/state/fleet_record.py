@@ -15,7 +15,7 @@ from slacktide.journal.state.job_record import JobRecord
 
 
 class HeldSpan(NamedTuple):
-    """Some hours through which a job held this many GPUs."""
+    """GPUs that a job held from one time to another."""
 
     from_hours: float
     to_hours: float
@@ -29,14 +29,14 @@ class FleetRecord:
     """The jobs that one allocator decides about; all hours are on the market's clock."""
 
     key: str
-    first: Submitted  # its first job, which says all there is to say of the fleet
+    first: Submitted  # its first job, whose submission names everything about the fleet
     began_hours: float  # when that was submitted: an allocator counts from there
     present: tuple[str, ...] = ()  # its jobs that have not ended, in the order they came
     came: int = 0  # how many jobs there ever were
     of_class: dict[str, int] = field(default_factory=dict)  # how many there ever were of each class
     spent_gpu_hours: float = 0.0  # GPU-hours of all stretches that are over, the machines' own included
     memory: JsonText = ""  # what its allocator wrote down last, as JSON; empty before the first time
-    memory_seq: int = 0  # the event up to which the journal is in that memory
+    memory_seq: int = 0  # the last event that this memory includes
     reserved_usd: float | None = None  # what that keeps for promised deadlines; None where it does not say
     usd_per_job_hour: float | None = None
     """What an hour of a job's waiting is worth to it; None where it does not say."""
@@ -52,7 +52,7 @@ class FleetRecord:
 
     @classmethod
     def of(cls, first: Submitted, memory_seq: int) -> Self:
-        """Return a fleet that begins with a job, all of which is in the journal from the next event on."""
+        """Return a fleet that begins with a job; all its events come after `memory_seq`."""
         hours = first.at_hours
         return cls(key_of(first), first, hours, memory_seq=memory_seq, accounted_hours=hours)
 
@@ -68,7 +68,7 @@ class FleetRecord:
         return self.began_hours if origin is None else origin
 
     def apply(self, seq: int, event: Lived | Kept | ClusterSized | Remembered) -> None:
-        """Take an event of this fleet into account."""
+        """Apply an event of this fleet."""
         match event:
             case Lived():
                 self._lived(event)
@@ -94,9 +94,9 @@ class FleetRecord:
             self.recent = (*self._still_needed(end), span)
 
     def _still_needed(self, now_hours: float) -> tuple[HeldSpan, ...]:
-        """Return what is to be kept of what jobs held: for machines all since they were accounted for.
+        """Return the spans that may still be looked up: with machines, all since these were accounted for.
 
-        Without any, only the border of the present slot is ever looked up.
+        Without machines, only those that reach into the last slot.
         """
         if self.cluster.rented or self.accounted_hours > self.began_hours:
             return self.recent
@@ -104,19 +104,19 @@ class FleetRecord:
         return tuple(span for span in self.recent if span.to_hours > since)
 
     def spans_after(self, hours: float) -> list[HeldSpan]:
-        """Return what was held in stretches that are over by now and were not at this moment.
+        """Return what was held at this moment in stretches that are over by now.
 
-        A slot's border is decided about when it is seen, and workers may have gone between the two.
+        A slot's border is decided about when a step sees it, and workers may have gone in between.
         """
         after = hours + TIME_TOLERANCE_HOURS
         return [span for span in self.recent if span.from_hours <= after < span.to_hours]
 
     def held_after(self, hours: float) -> int:
-        """Return the on-demand GPUs of stretches that are over by now and were not at this moment."""
+        """Return the on-demand GPUs that were held at this moment in stretches that are over by now."""
         return sum(span.gpus for span in self.spans_after(hours))
 
     def settled_at(self, hours: float) -> tuple[str, ...] | None:
-        """Return the jobs about which all is decided; None where GPUs became free since."""
+        """Return the jobs for which a decision of this moment still holds; None if GPUs became free since."""
         return None if any(span.gpus + span.spot_gpus for span in self.spans_after(hours)) else self.present
 
     def _accounted(self, hours: float) -> None:

@@ -16,7 +16,7 @@ from slacktide.physics.pace import Pace
 from slacktide.physics.tariff import Meter, Tariff, price
 
 METERING = Tariff(whole_slots=True, slot_hours=1.0)
-"""A tariff by which the most that was held in a slot is kept, however it is paid."""
+"""A tariff that keeps the most that was held in a slot, whatever the job's own tariff is."""
 
 
 class Begun(NamedTuple):
@@ -56,7 +56,7 @@ class HoldingRecord:
     """What a job is to hold and really holds; all hours are on the market's clock."""
 
     begun: Begun | None = None
-    """The stretch that is open; None before the first decision and after all was let go."""
+    """The open stretch; None before the first decision and after all workers are gone."""
     order: Order | None = None  # what it is to hold now; None when no stretch is open
     held: Holding | None = None  # what it really holds; None in a dry run, where all that is ordered is there
     held_attempt: int = 0  # the set of workers that it really holds, or held last
@@ -74,8 +74,8 @@ class HoldingRecord:
     wishes_left: tuple[Wish, ...] = ()
     """What is to be tried next where the spot that is ordered does not come."""
     sightings: dict[str, tuple[Sighting, ...]] = field(default_factory=dict)
-    """What was learned of each pool by holding spot, by losing it and by tries, for a job that is shown no
-    more."""
+    """What holding spot, losing it and trying for it showed of each pool, for a job that is shown nothing
+    else."""
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class ProgressRecord:
     learned: bool = False
     lost_gpu_hours: float = 0.0
     """Work that was lost, as it was measured where the job reports, else as physics expects it."""
-    expected_lost_gpu_hours: float = 0.0  # what of it is not measured yet
+    expected_lost_gpu_hours: float = 0.0  # the part of it that is not measured yet
     reported_gpu_hours: float = 0.0
     """The most that the job reported to have done, since it last went on with new workers."""
     unreported: bool = False  # whether workers are at work that have not reported yet where they went on
@@ -113,12 +113,12 @@ class MoneyRecord:
 
 @dataclass(slots=True)
 class RequestRecord:
-    """What users want of a job, and whether its workers are being let go."""
+    """What users requested of a job, and whether its workers are being stopped for good."""
 
     cancelled: bool = False  # whether a user requested that it be ended
     preemption: events.PreemptionAsked | None = None
     ending: events.Ending | None = None
-    ending_why: str = ""  # why its workers are being let go for good, where they are
+    ending_why: str = ""  # why its workers are being stopped for good, if they are
     released: bool = False
 
 
@@ -158,7 +158,7 @@ class JobRecord:
         return self.holding.order
 
     def most(self, order: Order) -> Holding:
-        """Return what it is to hold, and what it holds still though less was ordered."""
+        """Return, for spot and on demand, what is ordered or, if that is more, what it still holds."""
         held = self.holding.held or NOTHING
         return Holding(max(order.spot_gpus, held.spot_gpus), max(order.on_demand_gpus, held.on_demand_gpus))
 
@@ -203,7 +203,7 @@ class JobRecord:
 
 
 def apply(record: JobRecord, event: Event) -> None:
-    """Take one more event of a job into account."""
+    """Apply one more event of a job."""
     holding, progress, requests = record.holding, record.progress, record.requests
     match event:
         case Decided():
@@ -246,7 +246,7 @@ def apply(record: JobRecord, event: Event) -> None:
 
 
 def _learn(progress: ProgressRecord, event: Event) -> None:
-    """Take in what an event says of a job's progress and outlook; other events change nothing."""
+    """Apply what an event says of a job's progress and outlook; other events change nothing."""
     match event:
         case events.Resumed():
             progress.lost_gpu_hours += event.lost_gpu_hours - event.expected_gpu_hours
@@ -304,7 +304,7 @@ def _new_attempt(record: JobRecord, attempt: int, at_hours: float, pool: int) ->
 
 
 def _lose(progress: ProgressRecord, lost_gpu_hours: float, safe_gpu_hours: float = 0.0) -> None:
-    """Count work as lost; what was safe as well had been done before, too."""
+    """Count work as lost; both it and the safe work had been done before."""
     progress.lost_gpu_hours += lost_gpu_hours
     progress.expected_lost_gpu_hours += lost_gpu_hours
     if progress.reported_gpu_hours > 0.0:

@@ -1,4 +1,4 @@
-"""The jobs of a journal in the order they came: those that matter now at hand, the long ended ones packed.
+"""The jobs of a journal in the order they came: recent ones as they are, long ended ones compressed.
 
 A controller runs for months, and sees far more jobs end than it ever runs at once. A job that has ended does
 not change any more, so all but the last of them are kept as compressed JSON, a block of them together: some
@@ -36,7 +36,7 @@ class Jobs(Mapping[str, JobRecord]):
     ended: list[str] = field(default_factory=list)  # the jobs at hand that have ended, in that order
 
     def add(self, record: JobRecord) -> JobRecord:
-        """Take in a job that has just come, and return it; one of the same id gives way."""
+        """Add a new job and return it, replacing one of the same id."""
         if record.job in self.ended:
             self.ended.remove(record.job)
         self.places[sys.intern(record.job)] = AT_HAND
@@ -44,7 +44,7 @@ class Jobs(Mapping[str, JobRecord]):
         return record
 
     def opened(self, job: str) -> JobRecord:
-        """Return a job to which something happens, at hand from now on."""
+        """Return a job that an event will change; it is unpacked from now on."""
         if job not in self.at_hand:
             self.at_hand[job] = self[job]
             self.places[job] = AT_HAND

@@ -1,7 +1,7 @@
-"""All that is known of the jobs of a journal: a fold over its events, and nothing else.
+"""The state of all jobs of a journal, folded from its events and nothing else.
 
-Reading the same events gives the same state, so a controller that died is replaced by one
-that reads on. Only `JournalState.apply` changes it.
+The same events always give the same state, so a new controller can go on where another one died. Only
+`JournalState.apply` changes it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RequestAnswer(NamedTuple):
 
     job: str = ""  # the job's id; empty when it was refused
     why: str = ""
-    exit_code: int = 0  # what kind of refusal it is; 0 when it was taken in
+    exit_code: int = 0  # what kind of refusal it is; 0 when it was accepted
 
 
 @dataclass(slots=True, eq=False)
@@ -43,7 +43,7 @@ class RequestAnswers(Mapping[str, RequestAnswer]):
     """What became of every request, by its key: the same key gets the same answer for ever."""
 
     taken_in: dict[str, str] = field(default_factory=dict)
-    """The jobs that requests became. There are as many as jobs, so nothing else is kept of them."""
+    """The ids of the jobs that requests became; nothing else, because there are as many as jobs."""
     refused: dict[str, RequestAnswer] = field(default_factory=dict)
 
     def give(self, key: str, answer: RequestAnswer) -> None:
@@ -78,7 +78,7 @@ class Requests:
     answers: RequestAnswers = field(default_factory=RequestAnswers)
 
     def apply(self, event: Event) -> None:
-        """Take an event into account; of two requests with one key the first one counts."""
+        """Apply an event; of two requests with one key the first one counts."""
         match event:
             case events.SubmissionAsked() if event.key not in self.answers:
                 self.waiting.setdefault(event.key, event)
@@ -93,7 +93,7 @@ class Requests:
 
 
 class PoolNews(NamedTuple):
-    """What befell jobs in one pool last, on the market's clock; None: it never happened."""
+    """The last loss and last refusal of spot in one pool, on the market's clock; None if there was none."""
 
     taken_hours: float | None = None
     taken_gpus: int = 0  # how many spot GPUs the market took back then
@@ -102,7 +102,7 @@ class PoolNews(NamedTuple):
 
 
 def note_pool(news: dict[str, PoolNews], event: Decided | Preempted, pool: str) -> None:
-    """Take an event of a job that was in this pool into the news of all pools."""
+    """Add an event of a job that was in this pool to the news."""
     match event:
         case Preempted(actor="market") if event.spot_left < event.spot_before:
             taken = event.spot_before - event.spot_left
@@ -115,7 +115,7 @@ def note_pool(news: dict[str, PoolNews], event: Decided | Preempted, pool: str) 
 
 
 def _is_refused(event: Decided) -> bool:
-    """Whether the spot of the first wish was not there; on-demand GPUs that are not there are no spot."""
+    """Whether the spot of the first wish was not available; missing on-demand GPUs do not count."""
     if event.missed:
         return 0 not in event.unstocked
     return event.wanted_spot_gpus > event.spot_gpus
@@ -156,14 +156,14 @@ class JournalState:
     seq: int = 0
     unended: tuple[str, ...] = ()  # the jobs that have not ended, in the order they came
     unlearned: tuple[str, ...] = ()
-    """The jobs that have ended and whose outcome the learner has still to learn."""
+    """The jobs that have ended and from which the learner has not learned yet."""
     ended: EndedSums = field(default_factory=EndedSums)  # what all jobs that have ended came to
     fleets: dict[str, FleetRecord] = field(default_factory=dict)  # the fleets of this clock, by their names
     news: dict[str, PoolNews] = field(default_factory=dict)  # by pool, on this clock
     tickets: Tickets = field(default_factory=Tickets)  # the machines that are rented, which outlive the clock
 
     def apply(self, record: Record) -> None:
-        """Take one more event into account; they must come in the journal's order."""
+        """Apply one more event; they must come in the journal's order."""
         if record.seq <= self.seq:
             raise InputError(f"events must come in order, got {record.seq} after {self.seq}")
         self.seq = record.seq
@@ -206,7 +206,7 @@ class JournalState:
 
     def _submitted(self, event: Submitted) -> None:
         record = self.jobs.add(JobRecord.of(event))
-        # Withdrawn while it was being taken in: the journal's order decides.
+        # Withdrawn while it was being accepted: the journal's order decides.
         record.requests.cancelled = bool(event.key) and not self.requests.answers[event.key].job
         self.unended += (event.job,)
         if event.fleet:

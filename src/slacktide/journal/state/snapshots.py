@@ -1,8 +1,8 @@
 """Snapshots: the state of a journal, kept in it, so that the next reader folds only what came later.
 
 A snapshot is a cache. It is written as the types of the state declare it, so a new field needs nothing here.
-Its form is a digest of the code that folds: a snapshot that other code made is thrown away, never converted,
-and one that cannot be read is as good as none.
+Its form is a digest of the code that folds: a snapshot that other code made is never converted, but ignored,
+and so is one that cannot be read.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def is_due(state: JournalState, kept_seq: int) -> bool:
 
 @cache
 def present_form() -> str:
-    """Return the digest of all code that has a part in what is folded, and how it is written."""
+    """Return the digest of all code that determines what a snapshot holds and how it is written."""
     digest = hashlib.sha256()
     for name in sorted({*_modules(JournalState), *READERS}):
         digest.update(_source(name).encode("utf-8"))

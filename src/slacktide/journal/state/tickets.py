@@ -1,4 +1,4 @@
-"""The account of rented machines: a fold over the events of their tickets, and nothing else."""
+"""The tickets of rented machines: which are open, folded from a journal's events and nothing else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slacktide.journal.events import Capacity, Joined, Leaked, Reclaimed, Rented
 
 Fact: TypeAlias = Rented | Joined | Returned | Leaked | Reclaimed
 KEPT_HOURS = 1.0
-"""How long closed tickets are remembered whose machine might be left: any list has it by then."""
+"""How long closed tickets whose machine may still run are remembered: their provider lists it by then."""
 
 
 class MachineKind(NamedTuple):
@@ -43,7 +43,7 @@ class Tickets:
     """Machines that were noted as leaked and have not gone since, with the ticket that each carries."""
 
     def apply(self, fact: Fact) -> None:
-        """Take one more fact into account."""
+        """Apply one more fact."""
         match fact:
             case Rented():
                 spec = MachineKind(fact.capacity, fact.pool, fact.gpus)
@@ -63,7 +63,7 @@ class Tickets:
                 self.leaked.pop(fact.machine, None)
 
     def set_clock(self, at_hours: float) -> None:
-        """Count from here on: the clock was set, and hours of the one before do not lie on its line."""
+        """Count from this hour on: the clock was set, and hours before that mean nothing on it."""
         for name, ticket in self.open.items():
             joined = None if ticket.joined_hours is None else at_hours
             self.open[name] = ticket._replace(rented_hours=at_hours, joined_hours=joined)
@@ -78,14 +78,14 @@ class Tickets:
 
 
 class MachineLog(Protocol):
-    """Where the account is written. Only the controller of the journal has one."""
+    """Where tickets are written down. Only the controller of the journal has one."""
 
     def note(self, *facts: Fact) -> None:
-        """Write facts down, all or none; they are durable when this returns."""
+        """Write facts, all or none; they are on the disk when this returns."""
         ...
 
     def tickets(self) -> Tickets:
-        """Return the account as of the last note; it is only to be read."""
+        """Return the tickets as of the last note; the caller must not change them."""
         ...
 
 
@@ -103,5 +103,5 @@ class MemoryMachineLog:
             self._tickets.apply(fact)
 
     def tickets(self) -> Tickets:
-        """Return the account."""
+        """Return the tickets as of the last note."""
         return self._tickets

@@ -32,14 +32,14 @@ class Store(Protocol):
         """Write all of these or none; when it returns they are safe.
 
         Each gets the next number, so numbers only grow. Raises InputError for an event that could not be read
-        back, and BackendError when the machinery underneath fails; nothing is written then.
+        back, and BackendError when the disk or database fails; nothing is written then.
         """
         ...
 
     def read(self, after: int = 0, job: str | None = None) -> Iterator[Record]:
         """Yield what is in the journal when reading begins, in order, from all writers.
 
-        Only what has a number above `after`, and only of one job when one is named.
+        Only events with a number above `after`, and only those of `job` if one is named.
         """
         ...
 
@@ -90,7 +90,7 @@ class MemoryStore(Store):
     def append(self, events: Iterable[Event]) -> list[Record]:
         """Keep all of these or none."""
         self._must_be_open()
-        # As they would be read from a disk, so that a test meets the same refusals and the same values.
+        # As they would be read from a disk, so that a test gets the same errors and the same values.
         kept = [plain(event) for event in events]
         with self._lock:
             now = self._clock().astimezone(UTC)

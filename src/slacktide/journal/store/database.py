@@ -17,7 +17,7 @@ from slacktide.journal.store.paths import ANOTHER
 APPLICATION_ID = int.from_bytes(b"Slck")
 VERSION = 1
 
-# `data` is the event, whole; the other columns repeat what one searches by, for people and for the index.
+# `data` is the whole event; the other columns repeat parts of it, for searches by people and by the index.
 TABLE = (
     """CREATE TABLE events (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -34,7 +34,7 @@ TABLE = (
     BEGIN SELECT RAISE(ABORT, 'a journal is only added to'); END""",
     """CREATE TRIGGER no_delete BEFORE DELETE ON events
     BEGIN SELECT RAISE(ABORT, 'a journal is only added to'); END""",
-    # INSERT OR REPLACE takes the old row away without asking the trigger above.
+    # INSERT OR REPLACE deletes the old row without firing the trigger above.
     """CREATE TRIGGER no_replace BEFORE INSERT ON events
     WHEN EXISTS (SELECT 1 FROM events WHERE seq = NEW.seq)
     BEGIN SELECT RAISE(ABORT, 'a journal is only added to'); END""",
@@ -85,7 +85,7 @@ def _check(found: Identity, path: Path) -> None:
 
 @contextmanager
 def _usable(path: Path) -> Iterator[None]:
-    """Turn what SQLite says of a file whose format or tables are others into a FileError."""
+    """Turn SQLite's errors about a file with another format or other tables into FileError."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -103,7 +103,7 @@ PAUSE_S = 0.01
 def opened(path: Path, create: bool, patience_s: float) -> sqlite3.Connection:
     """Open the journal at a path; where there is none, make one with its folder if `create`.
 
-    Raises FileError, and leaves the file as it is, when it is no journal that can be used.
+    Raises FileError, and leaves the file as it is, when it is not a usable journal.
     """
     if path.is_dir():
         raise FileError(f"a journal must be a file, got a folder; {ANOTHER}", path=path)
@@ -132,7 +132,7 @@ def opened(path: Path, create: bool, patience_s: float) -> sqlite3.Connection:
 def make_private(path: Path) -> None:
     """Make the folder and an empty file that no other user may read, where there are none.
 
-    SQLite gives its other files the rights of this one, but makes it as open as the umask says.
+    SQLite gives its other files the permissions of this one, but would create this one by the umask.
     """
     try:
         make_private_folder(path.parent)
@@ -142,12 +142,12 @@ def make_private(path: Path) -> None:
             path=path,
         ) from error
     with suppress(OSError):  # it is there already; or SQLite fails on it too, and it is reported in our words
-        # Never one that is there: closing it again would take away the locks that SQLite may have on it.
+        # Never an existing one: closing it would release the locks that SQLite may have on it.
         os.close(os.open(path.resolve(), os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
 
 
 def _keep_from_others(path: Path) -> None:
-    """Close the files of a journal that an earlier version left open to others."""
+    """Remove other users' access to the files of a journal, which an earlier version may have left open."""
     place = path.resolve()
     lease = place.with_name(f".{place.name}.lease")
     for file in (place, Path(f"{place}-wal"), Path(f"{place}-shm"), lease):
@@ -197,7 +197,7 @@ def _write_ahead(database: sqlite3.Connection, path: Path, until: float) -> None
             mode = database.execute("PRAGMA journal_mode = WAL").fetchone()[0]
             break
         except sqlite3.OperationalError as error:
-            # Of two who change the mode at once SQLite sends one away without letting it wait.
+            # If two processes change the mode at once, SQLite fails one of them without waiting.
             if family(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                 raise
             time.sleep(PAUSE_S)
@@ -238,7 +238,7 @@ def translated_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _fault(path, error) from error
-    except UnicodeDecodeError as error:  # not even what SQLite says about it
+    except UnicodeDecodeError as error:  # even SQLite's message is not text
         raise _damaged(path, NO_TEXT) from error
     except OSError as error:
         raise BackendError(
@@ -254,7 +254,7 @@ DAMAGED = (
     sqlite3.SQLITE_TOOBIG,
     sqlite3.SQLITE_MISMATCH,
     sqlite3.SQLITE_CONSTRAINT,
-)  # codes that only a file can cause which is no journal, or a damaged one
+)  # codes that only a damaged file, or one that is not a journal, can cause
 
 
 NO_TEXT = "text that is not UTF-8"

@@ -1,7 +1,7 @@
-"""Values of variables that jobs take over from the submitter: next to the journal, never in it.
+"""Keeps the values of variables that jobs take over from the submitter: next to the journal, never in it.
 
-Anyone may be shown a journal; such a value is for the job alone. It is on the disk before the job is in
-the journal, so that a controller in another shell, or on another day, finds it; it goes when the job is over.
+A journal may be shown to anyone, such a value only to its job. It is on the disk before the job is in the
+journal, so that a controller in another shell, or on another day, finds it, until the job has ended.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class EnvValues:
         self.folder = folder
 
     def keep(self, name: str, values: Mapping[str, str]) -> None:
-        """Write values down, in place of others of the same name; raises FileError when that fails."""
+        """Write values to disk, replacing those of the same name; raises FileError when that fails."""
         if not values:
             self.drop(name)
             return

@@ -1,9 +1,8 @@
-"""The lease: one controller at a time per journal, by a lock of the operating system next to it.
+"""The lease: a file lock next to a journal that allows one controller at a time.
 
 The lock is released when its holder dies, however it dies. The file stays: a process that removed it could
-remove the one that another has just locked. Where it is removed all the same, the holder notices at its next
-`check`. The journal itself is not locked: closing any handle of it would drop the
-locks that SQLite has on it.
+remove the one that another has just locked. If it is removed all the same, the holder notices at its next
+`check`. The journal itself is not locked: closing any handle of it would drop SQLite's locks on it.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ MACHINES = ".machines"  # in the folder of runs; no job has a folder that begins
 def real_path(journal: str | os.PathLike[str]) -> Path:
     """Return the path of a journal's file with all links followed; the journal need not be there yet.
 
-    Raises FileError where no journal can lie, and for a file with several names: SQLite finds the log of a
-    file by its name, so that two who call it differently would each miss what the other wrote.
+    Raises FileError for a path that no journal can have, and for a file with several names: SQLite finds a
+    file's log by its name, so processes that use different names would miss what the others wrote.
     """
     try:
         path = Path(os.path.realpath(journal))
@@ -73,7 +73,7 @@ def _shown(path: str | os.PathLike[str]) -> str:
 
 
 def journal_path() -> Path:
-    """Return where the journal is kept."""
+    """Return the path of the journal that is used if none is named."""
     return state_dir() / "journal.db"
 
 

@@ -22,11 +22,11 @@ from slacktide.journal.store.base import Clock, Snapshot, Store, now_utc
 from slacktide.journal.store.database import SNAPSHOTS, connected, opened, transaction, translated_errors
 from slacktide.journal.store.paths import ANOTHER, real_path
 
-PATIENCE_S = 30.0  # an append takes milliseconds; who keeps the journal for longer than this is stuck
+PATIENCE_S = 30.0  # an append takes milliseconds; a process that locks the journal for longer is stuck
 PAGE_EVENTS = 1000
-"""Events fetched at a time: a slow reader must not keep the journal's log from being folded in."""
+"""Events fetched at a time: a slow reader must not keep SQLite's log from being written back."""
 FIRST_EVENTS = 125
-"""Of the first fetch, which may be all that a reader wants; each further one is twice as large."""
+"""Events in the first fetch, which may be all that a reader needs; each further one is twice as large."""
 
 Row: TypeAlias = tuple[int, str, str]  # an event as it is written: its number, its time and its JSON
 
@@ -40,7 +40,7 @@ Found = TypeVar("Found")
 
 
 def read_if_intact(path: Path | None, read: Callable[[Store], Found]) -> Found | None:
-    """Return what is read of a journal; None where there is none, or a damaged one."""
+    """Return what `read` returns for a journal; None if there is none or it cannot be used."""
     if path is None or not real_path(path).exists():
         return None
     try:
@@ -73,7 +73,7 @@ class SqliteStore(Store):
         self._database = opened(self.path, create, patience_s)
         self._watch = FileGuard(self.path)
         self._last: Row = (0, "", "")
-        """The last event that is known to stand in the journal."""
+        """The last event that is known to be in the journal."""
 
     def append(self, events: Iterable[Event]) -> list[Record]:
         """Write all of these or none; when it returns they are on the disk."""
@@ -126,7 +126,7 @@ class SqliteStore(Store):
         return last
 
     def snapshot(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot instead of earlier ones; where that fails all stays as it is."""
+        """Keep a snapshot instead of earlier ones; if that fails, these stay."""
         try:
             with self._lock, translated_errors(self.path):
                 self._watch.look(self._is_whole)
@@ -170,7 +170,7 @@ class SqliteStore(Store):
         return page
 
     def _is_whole(self, shorter: bool) -> bool:
-        """Whether the last event that is known stands on the disk, and in a shorter file every page."""
+        """Whether the last known event is on the disk and, in a shorter file, every page is intact."""
         with closing(connected(self.path, False, self._patience_s)) as fresh:
             if shorter and fresh.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
                 return False
@@ -205,7 +205,7 @@ def _time(stamp: str) -> datetime:
 
 
 def _printable(words: str) -> str:
-    """Return a text that SQLite can hold; the bytes of a path that are no text become escapes."""
+    """Return a text that SQLite can hold; bytes of a path that are not text become escapes."""
     return words if words.isascii() else words.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -225,7 +225,7 @@ class _Seen(NamedTuple):
 
 
 class FileGuard:
-    """Remembers how a journal and its log looked last."""
+    """Notices when a journal or its log was moved, replaced or cut short while it is open."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -233,9 +233,9 @@ class FileGuard:
         self._file, self._log_seen = _seen(path), _seen(self._log)
 
     def look(self, is_whole: Callable[[bool], bool]) -> None:
-        """Raise BackendError where the journal is not in its place, and FileError where some of it was lost.
+        """Raise BackendError if the journal is not in its place, and FileError if some of it was lost.
 
-        `is_whole` reads the file anew and says whether what is known to have been written stands there; its
+        `is_whole` reads the file again and returns whether everything known to be written is there; its
         argument is whether the file became shorter.
         """
         file, log = _seen(self._path), _seen(self._log)
