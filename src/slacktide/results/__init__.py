@@ -1,4 +1,4 @@
-"""What runs, plans, comparisons and bills come to: made by simulators and the engine, read by reports.
+"""The results of runs, plans, comparisons and bills: made by simulators and the engine, read by reports.
 
 Begin with `run.RunResult`.
 """

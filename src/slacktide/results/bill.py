@@ -52,7 +52,7 @@ class JobCost(NamedTuple):
 
     bill: Bill
     audit: Audit
-    notes: tuple[str, ...] = ()  # what users should know about its market, where that has changed since
+    notes: tuple[str, ...] = ()  # what users should know where its market has changed or cannot be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,5 +87,5 @@ class SiteCost(NamedTuple):
     """The bill of a whole journal with its audit."""
 
     bill: SiteBill
-    notes: tuple[str, ...] = ()  # what users should know about its markets, where they have changed since
+    notes: tuple[str, ...] = ()  # what users should know where its markets have changed since
     machines: MachineCosts | None = None  # the bill of machines that were rented; None where none ever were

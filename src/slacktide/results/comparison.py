@@ -1,4 +1,4 @@
-"""What comparisons come to: of policies from the same starts, of forecasters on the same market."""
+"""Results of comparisons: of policies from the same starts, of forecasters on the same market."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class PolicySummary:
     mean_on_demand_gpu_hours: float
     mean_preemptions: float
     pool: str = ""
-    """Where a job may move: the pool in which a policy stayed, the best of all for it; empty if it moved."""
+    """Where a job may move: the pool in which the policy stayed, the best one for it; empty if it moved."""
     mean_moves: float = 0.0
     mean_move_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All runs of a back-test, what they come to, and one typical start in every detail."""
+    """The result of a back-test: all runs, a summary of each policy, and one typical start in full detail."""
 
     job: Job
     market: str  # where the market came from

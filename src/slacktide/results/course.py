@@ -20,7 +20,7 @@ class CoursePoint:
     pool: str
     spot_gpus: int
     on_demand_gpus: int
-    offered_spot_gpus: int  # spot GPUs obtainable, those held included
+    offered_spot_gpus: int  # spot GPUs available, those held included
     spot_usd_per_gpu_hour: float
     on_demand_usd_per_gpu_hour: float
     progress_gpu_hours: float
@@ -32,9 +32,7 @@ class Course:
     """The points of one run, stretch by stretch; between two of them work and money grow evenly."""
 
     points: list[CoursePoint] = field(default_factory=list)
-    end: CoursePoint | None = (
-        None  # where the last stretch ended; what is held from then on is not known, so 0
-    )
+    end: CoursePoint | None = None  # where the last stretch ended; 0 GPUs, because what follows is unknown
 
     def live(self, lap: Lap) -> None:
         begun, before = self._begun(lap), self.end

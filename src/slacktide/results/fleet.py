@@ -221,7 +221,7 @@ class FleetComparison:
     common_usd: float  # what each of them was tuned to spend
     common_of: str  # whose spending that is; empty: the budget's
     rows: tuple[FleetRow, ...]
-    story: FleetRun  # the first allocator's run, with all that was held and why
+    story: FleetRun  # the first allocator's run, with its stretches and reasons
     less: Budgeted | None = None
     more: Budgeted | None = None  # the first allocator with a smaller and a larger budget
 

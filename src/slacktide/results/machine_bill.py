@@ -155,7 +155,7 @@ class MachineBill:
 
 @dataclass(frozen=True, slots=True)
 class MachineUse:
-    """What jobs held of what was rented, by pool and kind, and the times to first progress, by pool."""
+    """The GPU-hours of rented machines that jobs held, by pool and kind, and times to first progress."""
 
     used_gpu_hours: Mapping[tuple[str, str], float] = field(default_factory=dict)
     first_progress_hours: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -188,7 +188,7 @@ class MachineCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRow:
-    """One ticket: what the journal says that it is paid for, and what its provider says."""
+    """One ticket: the hours that the journal counts for it, and those that its provider counts."""
 
     ticket: str
     machine: str | None

@@ -68,7 +68,7 @@ def measured_at(
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What a job was measured to do, narrowest width first; at least one."""
+    """What was measured of a job at each width, at least one, the narrowest first."""
 
     job: str
     widths: tuple[WidthMeasured, ...]
@@ -76,7 +76,7 @@ class Measurement:
 
     @property
     def work_gpu_hours(self) -> float:
-        """The work on one GPU; where that was not measured, as if it scaled perfectly up to the narrowest."""
+        """The work on one GPU; where not measured, as if speedup were perfect up to the narrowest width."""
         narrowest = self.widths[0]
         return narrowest.gpus / narrowest.pace.share_per_hour
 

@@ -49,7 +49,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What the runs of one policy came to, over futures or past starts."""
+    """A summary of the runs of one policy, over futures or past starts."""
 
     runs: int
     cost_usd: Range
@@ -88,7 +88,7 @@ class PoolBill:
 
 @dataclass(frozen=True, slots=True)
 class PoolAhead:
-    """One of the pools among which a job may move, as its plan sees it."""
+    """One of the pools among which a job may move: its offer, and how the job would use it."""
 
     pool: str
     spot_gpus: int  # what it offers now
@@ -111,7 +111,7 @@ class MovingSaving:
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """What a plan says only of a job that may move among pools."""
+    """The part of a plan that only a job that may move among pools has."""
 
     pools: tuple[PoolAhead, ...]
     saving: MovingSaving | None  # none where no policy that moves, or none that stays, was tried
@@ -189,4 +189,4 @@ class JobPlan:
     by_width: tuple[CurvePoint, ...] = ()
     last_runs: LastRuns | None = None
     """What earlier runs of the same name measured; None where there was none, or no journal was read."""
-    wrong_work: WrongWork | None = None  # none where the file says that its work is right
+    wrong_work: WrongWork | None = None  # none where the file says that its work is exact

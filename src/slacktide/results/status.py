@@ -94,7 +94,7 @@ class MachineStatus:
     hours: float
     usd_per_hour: float
     cost_usd: float  # what it has cost so far, at that price
-    why: str | None = None  # what its provider says of its end
+    why: str | None = None  # why it ended, as its provider says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

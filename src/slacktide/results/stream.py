@@ -1,4 +1,4 @@
-"""What a run of a stream came to: how long jobs took, what was rented and wasted; and runs side by side."""
+"""Results of simulated streams: how long jobs took, GPU-hours rented and wasted; and runs side by side."""
 
 from __future__ import annotations
 

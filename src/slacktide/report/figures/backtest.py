@@ -34,7 +34,7 @@ CROWD = 60  # with more starts than this their points are drawn smaller
 
 
 def plot_backtest(comparison: Comparison, path: str | os.PathLike[str]) -> None:
-    """Write a back-test as a PNG picture; raises InputError when the path cannot be written."""
+    """Draw a back-test into a PNG, SVG or PDF file; raises FileError when it cannot be written."""
     shown = scene(comparison.detail)
 
     def draw() -> Figure:

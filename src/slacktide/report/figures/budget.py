@@ -40,7 +40,7 @@ MOST_TICKS = 9
 
 
 def plot_budget(answer: WidthPlan, requested: RequestedBudget, path: str | Path) -> None:
-    """Draw the frontier into a PNG file; raises FileError when it cannot be written."""
+    """Draw the frontier into a PNG, SVG or PDF file; raises FileError when it cannot be written."""
     style.save_picture(lambda: _figure(answer, requested), path)
 
 

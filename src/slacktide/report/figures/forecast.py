@@ -20,7 +20,7 @@ LOWEST = -0.6  # worse than this is drawn at the edge: one hopeless forecaster m
 
 
 def plot_forecasts(source: str, scores: Scores, path: str | Path) -> None:
-    """Draw skill by horizon into a PNG file; raises FileError when it cannot be written."""
+    """Draw skill by horizon into a PNG, SVG or PDF file; raises FileError when it cannot be written."""
     style.save_picture(lambda: _figure(source, scores), path)
 
 

@@ -21,7 +21,7 @@ DRAWN = 8  # arms with a colour of their own; the others are one grey band
 
 
 def plot_learned(hedge: Hedge, path: str | Path) -> None:
-    """Draw what was learned into a PNG file.
+    """Draw what was learned into a PNG, SVG or PDF file.
 
     Raises InputError when nothing was learned, FileError when the file cannot be written.
     """

@@ -31,7 +31,7 @@ _SPELL_TICKS = (
 
 
 def plot_market(market: Market, path: str | Path) -> None:
-    """Draw a market into a PNG file; raises FileError when it cannot be written."""
+    """Draw a market into a PNG, SVG or PDF file; raises FileError when it cannot be written."""
     save_picture(lambda: _figure(market, market.pools[:MAX_POOLS]), path)
 
 

@@ -27,7 +27,7 @@ LETTERED = 0.08  # an area that is nowhere higher than this share has no room fo
 
 
 def plot_plan(plan: JobPlan, path: str | os.PathLike[str]) -> None:
-    """Write a plan as a picture in the format of the file's ending; raises InputError for another one."""
+    """Draw a plan into a PNG, SVG or PDF file; raises FileError when it cannot be written."""
     save_picture(lambda: _figure(plan, titled=True), path, sheet.DOTS_PER_IN)
 
 

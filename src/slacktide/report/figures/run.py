@@ -1,4 +1,4 @@
-"""Runs from one start as one picture: the market, what was held, how far they came, and what they cost."""
+"""Runs from one start as one picture: the market, GPUs held, work done, and money spent."""
 
 from __future__ import annotations
 

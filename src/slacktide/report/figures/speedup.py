@@ -23,7 +23,7 @@ _WIDE_SPAN = 24  # from this ratio of the widest to the narrowest width on, the 
 
 
 def plot_speedups(source: str, studies: Sequence[Study], path: str | Path) -> None:
-    """Draw fitted speedups into a PNG file; raises FileError when it cannot be written."""
+    """Draw fitted speedups into a PNG, SVG or PDF file; raises FileError when it cannot be written."""
     save_picture(lambda: _figure(source, studies), path)
 
 

@@ -35,7 +35,7 @@ GAP_PT = 7.0  # from a point's middle to its name
 
 
 def plot_streams(found: StreamComparison, path: str | Path) -> None:
-    """Draw a comparison into a PNG file; raises FileError when it cannot be written."""
+    """Draw a comparison into a PNG, SVG or PDF file; raises FileError when it cannot be written."""
     if not found.rows:
         raise InputError("at least one policy must have run to be drawn, got none")
     style.save_picture(lambda: _figure(found), path)

@@ -48,7 +48,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def csv_text(comparison: Comparison) -> str:
-    """Return one line per run under the same keys as the JSON; what is null there is empty here.
+    """Return one line per run under the same keys as the JSON; null becomes an empty cell.
 
     The pools that a run was in are one cell: `us-east5-a 0..4.5; us-central1-a 5..11`, in hours.
     """

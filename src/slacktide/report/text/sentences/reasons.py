@@ -78,7 +78,7 @@ def reason(rule: str, signals: Mapping[str, float]) -> str:
 
 def because(rule: str) -> str:
     """Say what a rule means, as the end of a sentence that begins with `because`."""
-    if " " in rule:  # it says so itself
+    if " " in rule:  # a sentence of its own, not the name of a rule
         return words.plain(rule).rstrip(".")
     return RULES.get(rule, f"of its rule {words.plain(rule)!r}")
 

@@ -13,7 +13,7 @@ from slacktide.report.text.sentences.reasons import because, offer
 from slacktide.results.status import JobStatus
 
 NO_NEW_DECISION = "what-is-left"
-"""The reason of a decision that no policy made: something happened inside a slot, and the rest was kept."""
+"""The reason of a decision that no policy made: after an event inside a slot the GPUs left are kept."""
 
 
 def why(status: JobStatus, events: Sequence[Event]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A simulated fleet as text: what was run, allocators at one spend, its money, and what jobs got."""
+"""A simulated fleet as text: its jobs and market, allocators at one spend, its money, and what jobs got."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ COMPARED = (
     "gpu", "region", "spot_now_usd", "on_demand_now_usd", "spot_now_gpus", "half_of_largest_share",
     "largest_share",
 )  # fmt: skip
-"""What JSON says of a pool in addition to its own figures."""
+"""Keys of a pool in JSON that only a comparison of pools gives."""
 SHOWN_PAIRS = 4  # how many pairs of regions are named for each price
 
 

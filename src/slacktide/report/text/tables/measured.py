@@ -17,7 +17,7 @@ SIZES = (5, 12, 8, 4, 8, 7)
 
 
 def page(found: Measurement) -> str:
-    """Return what was measured at each width, and what to keep in mind about it."""
+    """Return what was measured at each width as text, with notes."""
     rows = [("GPUs", "work an hour", "speedup", "+-", "restart", "reports")]
     for width in found.widths:
         pace, restart = width.pace, words.about(width.restart_hours)

@@ -20,7 +20,7 @@ SHOWN = 3  # points under the hull that are named, the farthest
 
 
 class Study(NamedTuple):
-    """One series of measurements and what it says."""
+    """One series of measurements, with the forms that were fitted to it."""
 
     group: Mapping[str, str]
     """What distinguishes this series from the others: the values of the columns that were grouped by."""
