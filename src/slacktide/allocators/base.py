@@ -26,8 +26,8 @@ allocators: Register[AnyAllocator] = Register(
 class SettledWays(NamedTuple):
     """Widths that are settled when a job arrives: one or two ways for each class.
 
-    Job n of a class goes the wide way iff floor((n + 1) p) > floor(n p) for the share p, so that after
-    any number of jobs the count of wide ones is off by less than one; a coin would be off by its root.
+    Job n of a class goes the wide way iff floor((n + 1) p) > floor(n p) for the share p, so that after any
+    number of jobs the count of wide ones is off by less than one; random draws would be off by its root.
     """
 
     narrow: Ints
@@ -52,7 +52,7 @@ class Settled(Allocator, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SettledWidths:
-    """Every job starts at once on the width that was settled for it, and changes it only with its phase."""
+    """An allocator that starts every job at once on its settled width, which changes only with its phase."""
 
     ways: SettledWays
 
@@ -67,13 +67,13 @@ class SettledWidths:
 
 
 def allowed_widths(fleet: Fleet, gpus: int) -> Ints:
-    """Return for each stage the allowed width that is nearest below this many GPUs, or the least."""
+    """Return for each stage the widest allowed width within this many GPUs, or the narrowest if none is."""
     narrower = fleet.stages.narrower
     widths: Ints = np.maximum(narrower[:, min(gpus, narrower.shape[1] - 1)], fleet.stages.least)
     return widths
 
 
 def at_least_one(name: str, gpus: float) -> None:
-    """Check an allocator's count of GPUs."""
+    """Raise InputError unless an allocator's parameter, a number of GPUs, is at least 1."""
     if not gpus >= 1:
         raise InputError(f"{name} must be >= 1, got {gpus:g}")

@@ -1,4 +1,4 @@
-"""Policies for one job, lifted: one allocator in which each job's policy decides in turn."""
+"""Makes an allocator of policies for one job: each job's own policy decides in turn."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from slacktide.policies.view import Policy, View
 class Each:
     """Let the policy of every job that is due decide: the least slack first, each with what is left.
 
-    A policy decides after those before it were served and sees its true offer, so its guard judges what the
-    job will really get: cutting a guarded wish afterwards would break the promise. Spot that a job holds is
-    never taken for another's wish.
+    A policy is shown what is left after the jobs before it were served, so its guard judges what the job
+    will really get: cutting a guarded wish afterwards would break the promise. Spot that a job holds is
+    never given to another job.
     """
 
     policy_of: Callable[[str], Policy]  # the policy of a job, by its name
 
     def decide(self, view: FleetView) -> dict[str, Allocation]:
         left, wanted = view.spot.copy(), dict[str, Allocation]()
-        # What a job is offered changes as those before it are served, how much time it has does not.
+        # What a job is offered changes as jobs before it are served; its slack does not.
         slack = {place: slack_hours(view.row(place)) for place in view.due}
         for place in sorted(slack, key=slack.__getitem__):
             row = view.row(place, left)
@@ -49,7 +49,7 @@ def slack_hours(view: View) -> float:
 
 
 def claimed(view: View, wish: Allocation) -> Claim:
-    """Return what a job will hold of its wishes: the first that a pool has the GPUs for."""
+    """Return what a job will hold: the first of its wishes that a pool has the GPUs for, cut to its offer."""
     if view.places is not None:
         return _claimed_somewhere(view, wish)
     spot, on_demand = physics.cut(terms_of(view.job), view.quote, wish.spot_gpus, wish.on_demand_gpus)
@@ -57,7 +57,6 @@ def claimed(view: View, wish: Allocation) -> Claim:
 
 
 def _claimed_somewhere(view: View, wish: Allocation) -> Claim:
-    """Return what a job that may move will hold."""
     assert view.places is not None
     names = [pool.name for pool in view.pools]
     for number, each in enumerate(wish.wishes):

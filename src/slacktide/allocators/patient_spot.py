@@ -1,4 +1,4 @@
-"""What a careful team does without prices: spot first come first served, on demand after a wait."""
+"""Patient spot, what a careful team does without prices: spot first come first served, later on demand."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from slacktide.core.types import TIME_TOLERANCE_HOURS
 @allocators.register
 @dataclass(frozen=True, slots=True)
 class PatientSpot:
-    """Give jobs spot first come first served on one width, and on demand to who has waited long enough.
+    """Give jobs spot first come first served on one width, and on demand to those that waited long enough.
 
     The strongest of the rules that a team would otherwise run. A job with a deadline takes spot up to eight
-    GPUs, rents on demand when it falls behind a straight line to its deadline, and is behind the same guard
-    as all others. It does not look at the budget: `width` and `wait_hours` are what it is tuned by.
+    GPUs, rents on demand when it falls behind a straight line to its deadline, and is protected by the same
+    guard as all others. It does not look at the budget: `width` and `wait_hours` tune what it spends.
     """
 
     width: int = 4  # the width of a job without a deadline; narrower where less spot is left
@@ -56,7 +56,7 @@ class PatientSpot:
 
 @compilable
 def share_out(moment: SiteMoment, width: int, wait_hours: float, wishes: Wishes) -> None:
-    """Serve jobs in the order in which they came; what is held is kept."""
+    """Serve jobs in the order in which they were submitted; each keeps the GPUs that it holds."""
     kinds, jobs, free = moment.kinds, moment.jobs, not_held(moment)
     for job in range(len(jobs.kind)):
         free[jobs.pool[job]] += jobs.spot_gpus[job]

@@ -1,4 +1,4 @@
-"""Allocates a fleet by prices of money and spot; refuses hard deadlines that cannot be kept."""
+"""Shadow prices: allocates a fleet by prices of waiting and spot, and refuses deadlines it cannot promise."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ from slacktide.core.types import Reason, Refusal
 from slacktide.core.units import format_duration, format_usd
 from slacktide.physics.progress import finish_in
 
-FORM = 2  # of what it writes down
-TABLE_HOURS = 2.0  # how often it is worked out anew what jobs will cost
+FORM = 2  # the version of what `remember` returns
+TABLE_HOURS = 2.0  # how often the tables of what jobs will cost are made again
 RULES = {
     SPOT: "spot",
     ON_DEMAND: "on-demand",
@@ -65,16 +65,16 @@ RULES = {
 class ShadowPrices:
     """Give all jobs of a fleet what is worth its price: of money, of scarce spot, of time until deadlines.
 
-    An hour of waiting is priced so that the budget just lasts for its period. Spot that is short costs a
-    rent, in thought. Admitted hard deadlines are met by on-demand GPUs alone if need be, and money for that
-    is kept in reserve, so the budget is never passed; what cannot be promised is refused.
+    An hour of waiting is priced so that the budget just lasts for its period. Decisions count a rent for
+    scarce spot, which nobody pays. Admitted hard deadlines are met by on-demand GPUs alone if need be, and
+    money for that is kept in reserve, so the budget is never exceeded; what cannot be promised is refused.
     """
 
     hour_usd: float | None = None  # what an hour of waiting is worth; None: as the budget allows
-    reserve: bool = True  # whether the budget is never passed; otherwise it is only aimed at
-    tenure_hours: float = 0.25  # how long a rent that differs from the mean is taken to last
+    reserve: bool = True  # whether the budget is never exceeded; otherwise it is only a target
+    tenure_hours: float = 0.25  # how long a rent that differs from the mean is assumed to last
     patience_share: float = 0.1
-    """A job rents on demand after this share of the hours of waiting that this costs more."""
+    """A job rents on demand after this share of the hours of waiting that the extra cost is worth."""
     needs_market: ClassVar[bool] = True
     needs_sizes: ClassVar[bool] = True
 
@@ -86,13 +86,13 @@ class ShadowPrices:
             raise InputError(f"hour_usd must be > 0, got {self.hour_usd:g}")
 
     def begin(self, fleet: Fleet | None) -> PricesRun:
-        """Start to learn."""
+        """Return the allocator of one run, which learns from then on."""
         return PricesRun(self, Pacing(Promised.of(fleet)))
 
 
 @dataclass(slots=True)
 class PricesRun:
-    """Decides by prices, and learns them."""
+    """The allocator of one run: decides by prices, and learns them."""
 
     given: ShadowPrices
     pacing: Pacing = field(default_factory=Pacing)
@@ -100,7 +100,7 @@ class PricesRun:
     slot: int = -1
     next_table_slot: int = 0
     hour_usd: float = math.nan
-    market: MarketRates | None = None  # what the tables were made of, with the rents that were usual then
+    market: MarketRates | None = None  # what the tables were made from; the next field: the mean rents then
     usual_rent_usd: list[float] = field(default_factory=list)
     book: TableBook | None = None
     standing: Standing = field(default_factory=Standing)
@@ -135,7 +135,7 @@ class PricesRun:
         return Wanted(held.on_demand_gpus, held.spot_gpus, pool=held.pool, why=explained.reason)
 
     def _learn(self, view: FleetView, prices: PoolOffers) -> None:
-        """Take in what is seen at the first decision of a slot."""
+        """Update what is known of waits, rents and prices, at the first decision of a slot."""
         site = _site(view)
         self.slot = site.slot
         self.beliefs.look(view, prices)
@@ -146,7 +146,7 @@ class PricesRun:
     # ---------------------------------------------------------------- what jobs will cost
 
     def _tuning(self, site: SiteView, prices: PoolOffers) -> Tuning:
-        """Return what jobs will cost, and what that was worked out of: anew now and then."""
+        """Return the tables of what jobs will cost, made again every TABLE_HOURS, and each job's row."""
         if self.market is None or self.slot >= self.next_table_slot:
             self.market, self.usual_rent_usd = self._market(site, prices), list(self.beliefs.rent_usd)
             self.next_table_slot = self.slot + max(1, round(TABLE_HOURS / site.slot_hours))
@@ -154,7 +154,7 @@ class PricesRun:
         if self.book is None:
             self.book = TableBook(self.market, site.slot_hours)
         due = np.isfinite(site.jobs.deadline_hours)
-        # By what files say: a job of another pace is, to these tables, one with more or less work.
+        # Rows go by the pace in a job's file: to these tables another pace is more or less work.
         rows = self.book.rows(site.kinds, site.jobs.said_kind, work_of(site.kinds, site.jobs), due)
         return Tuning(
             self.book.tables, rows, self.market, np.array(self.usual_rent_usd), self.given.tenure_hours,
@@ -177,7 +177,7 @@ class PricesRun:
     def admit(self, view: FleetView) -> Refusal | None:
         """Refuse a hard deadline that on-demand GPUs could not meet, or not with the money that is left.
 
-        Nor where the fleet may not hold as many of them as all rescues may need at one moment.
+        Also one with which all rescues together might need more on-demand GPUs than the fleet may hold.
         """
         site, moment = _site(view), _moment(view)
         jobs, job = site.jobs, len(site.jobs.kind) - 1
@@ -197,7 +197,7 @@ class PricesRun:
         return self._too_expensive(view, moment.prices, float(usd[-1]), free)
 
     def _too_many(self, site: SiteView, moment: SiteMoment) -> Refusal | None:
-        """Say from when on there are on-demand GPUs enough for a rescue in addition to those of others."""
+        """Refuse a job whose rescue may exceed the on-demand quota, with the soonest deadline that fits."""
         jobs, quota, job = site.jobs, site.on_demand_gpus, len(site.jobs.kind) - 1
         windows = compiled(rescue_windows)(moment)
         gpus, start, end = (int(windows.gpus[job]), *(float(one[job]) for one in windows[:2]))
@@ -228,7 +228,7 @@ class PricesRun:
         )
 
     def _too_expensive(self, view: FleetView, prices: PoolOffers, usd: float, free: float) -> Refusal:
-        """Say what is missing, and the widest width whose rescue the money would reach for."""
+        """Refuse a job, with the budget it would need and the widest width that free money could rescue."""
         site = _site(view)
         job = len(site.jobs.kind) - 1
         limit, now = float(site.jobs.deadline_hours[job]), view.now_hours
@@ -277,7 +277,7 @@ class PricesRun:
 
 @dataclass(frozen=True, slots=True)
 class _Explanation:
-    """Says why a job has what it has, where reasons are reported."""
+    """Makes the reasons of a decision, only for jobs whose reasons are reported."""
 
     run: PricesRun
     view: FleetView
@@ -288,7 +288,7 @@ class _Explanation:
     rent_usd: Floats
 
     def reason(self, place: int) -> Reason:
-        """Return the rule and the figures it went by."""
+        """Return the rule that decided about a job, and its figures."""
         site, ways, held = _site(self.view), self.ways, self.held
         pool, spot = int(held.pool[place]), int(held.spot_gpus[place])
         money = site.money
@@ -311,7 +311,7 @@ class _Explanation:
         return Reason(RULES[int(held.why[place])], signals)
 
     def _narrower(self, place: int, pool: int, spot: int) -> dict[str, float]:
-        """Say what the next narrower width would change."""
+        """Return how much later and cheaper the job would end on the next narrower width."""
         kinds, jobs, tables = self.moment.kinds, self.moment.jobs, self.tuning.tables
         rates = tables.rate[self.tuning.row[place]]
         at = int(np.searchsorted(tables.widths, spot))
@@ -335,7 +335,7 @@ def _moment(view: FleetView) -> SiteMoment:
 
 
 def _held(site: SiteView, widths: Ints, ways: WayCosts, pools: Ints, picked: Ints) -> Holdings:
-    """Return what jobs are to hold by what they picked."""
+    """Return what jobs are to hold by the ways that they picked; -1 is the way without spot."""
     on_spot = picked >= 0
     spot = np.where(on_spot, widths[picked], 0)
     on_demand = np.where(on_spot, 0, ways.without_gpus)
@@ -347,7 +347,7 @@ def _held(site: SiteView, widths: Ints, ways: WayCosts, pools: Ints, picked: Int
 
 
 def _gains(ways: WayCosts, widths: Ints, pools: Ints, picked: Ints) -> Floats:
-    """Return how much each job gains by a GPU-hour of what it picked: who gains least gives way first."""
+    """Return what each job gains per GPU-hour of the spot it picked; the lowest gain gives way first."""
     return np.array(
         [
             gain_usd(ways, widths, job, int(pools[job]), int(picked[job])) if picked[job] >= 0 else 0.0
@@ -357,7 +357,7 @@ def _gains(ways: WayCosts, widths: Ints, pools: Ints, picked: Ints) -> Floats:
 
 
 def _finishes(site: SiteView, now_hours: float) -> dict[tuple[int, int], float]:
-    """Return when the last job is done on each on-demand width in each pool."""
+    """Return when the last job of the site would be done on demand, by pool and width."""
     job, kinds = len(site.jobs.kind) - 1, site.kinds
     state, found = state_of(site.jobs, job), dict[tuple[int, int], float]()
     for pool in range(kinds.fit.shape[1]):

@@ -1,7 +1,7 @@
 """What an allocator is shown of all jobs of a run at once, and what it answers with.
 
-`allocators.each` makes an allocator of policies for one job. The simulator or the engine hands it a
-`FleetView`.
+The simulator or the engine passes it a `FleetView`. `allocators.each` makes an allocator of policies for one
+job.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from slacktide.policies.view import Known, View
 
 
 class JobColumns(NamedTuple):
-    """The jobs that are present, one entry of each array for each, in the order in which they were submitted.
+    """The jobs that are present: each array has one entry for each, in the order of their submission.
 
-    The arrays are read-only and good only until the decision is made: an allocator that remembers them must
-    copy.
+    The arrays are read-only and valid only until the decision is made: an allocator that keeps them must copy
+    them.
     """
 
     ids: Ints
     """The run's own number of each job, ascending; facts name jobs by it."""
     kind: Ints
-    """Which class of the fleet each is of; where there is no fleet, each is of its own."""
+    """The number of each job's class in the fleet; without a fleet, each job has a number of its own."""
     number: Ints
     """How many jobs of its kind came before this one."""
     phase: Ints
@@ -62,7 +62,7 @@ class RowReader(Protocol):
         ...
 
     def view(self, place: int, spot: Spot) -> View:
-        """Return its view; what others hold by this account is gone from what it is offered."""
+        """Return its view; what other jobs hold according to `spot` is not offered to it."""
         ...
 
 
@@ -90,7 +90,7 @@ class Money(NamedTuple):
 class SiteView(NamedTuple):
     """A market that all jobs of a fleet share, and its money: for allocators that rent spot or keep a budget.
 
-    Arrays are read-only and good only until the decision is made.
+    Arrays are read-only and valid only until the decision is made.
     """
 
     slot: int
@@ -113,7 +113,7 @@ class SiteView(NamedTuple):
 class FleetView(NamedTuple):
     """All jobs that an allocator decides about, at one moment.
 
-    Columns are for those who compute, rows for those who read.
+    Allocators that compute with arrays read `jobs`, the columns; those that decide job by job read `row`.
     """
 
     now_hours: float
@@ -137,11 +137,11 @@ class FleetView(NamedTuple):
     """The market and the money that the jobs share; None where all is on demand, at one price."""
 
     def row(self, place: int, spot: Spot | None = None) -> View:
-        """Return the view of the job at a place, given what others hold: now, or by another account."""
+        """Return the view of the job at a place; `spot` says what others hold, None as they do now."""
         return self.shown.view(place, self.spot if spot is None else spot)
 
     def rows(self) -> Iterator[View]:
-        """Yield one view for each job, made on the way."""
+        """Yield the view of each job; each is made only when it is reached."""
         return (self.row(place) for place in range(len(self.jobs.ids)))
 
     def allowed(self, wanted: Ints | int) -> Ints:
@@ -168,7 +168,7 @@ class Wanted(NamedTuple):
     spot_gpus: Ints | None = None
     """None: no spot for any job."""
     rule: str = ""
-    """Why; the allocator's name where it says nothing."""
+    """Why, the same for all jobs; empty: the allocator's name is reported."""
     pool: Ints | None = None
     """Which of the site's pools each is to be in; None: where it is."""
     why: Callable[[int], Reason] | None = None
@@ -176,7 +176,7 @@ class Wanted(NamedTuple):
 
 
 Decision: TypeAlias = Mapping[str, Allocation] | Wanted
-"""Either form. A job that a mapping does not name keeps what it holds, so a mapping costs what changes."""
+"""Either form; a mapping is by job name. A job that it does not name keeps what it holds."""
 
 
 @runtime_checkable
@@ -188,7 +188,7 @@ class Allocator(Protocol):
     """
 
     def decide(self, view: FleetView) -> Decision:
-        """Return what jobs hold from now on: of those that change, by their places, or of all, as columns."""
+        """Return what jobs hold from now on: a mapping by name of those that change, or columns of all."""
         ...
 
 
@@ -234,7 +234,7 @@ Fact: TypeAlias = Arrived | Progressed | Finished
 
 @runtime_checkable
 class Learning(Allocator, Protocol):
-    """An allocator that remembers what happened; the same facts and views again make it the same."""
+    """An allocator that learns from what happened; the same facts and views bring it to the same state."""
 
     @property
     def wake_hours(self) -> float:
@@ -247,14 +247,14 @@ class Learning(Allocator, Protocol):
 
 
 class OldMemory(InputError):
-    """What was written down is of an earlier form: all facts are given to the allocator again."""
+    """Raised for a memory that another version wrote: the allocator must be given all facts again."""
 
 
 @runtime_checkable
 class Remembering(Allocator, Protocol):
-    """An allocator that can write down all that it knows; one that learns must be able to.
+    """An allocator that can save all that it knows; one that learns must be able to.
 
-    A new one of the same allocator and fleet that recalls it decides the same from then on, to the last bit.
+    A new allocator with the same parameters and fleet that recalls it makes exactly the same decisions.
     """
 
     def remember(self) -> Mapping[str, Any]:
@@ -262,7 +262,7 @@ class Remembering(Allocator, Protocol):
         ...
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Know what was written down, and nothing else; raises OldMemory for what it cannot read any more."""
+        """Replace all that it knows by a memory; raises OldMemory for a form that it can no longer read."""
         ...
 
 
@@ -276,33 +276,33 @@ class Admitting(Allocator, Protocol):
 
 
 BUDGET_SHORT = "budget-short"
-"""The rule of decisions about a job whose rescue, which was promised, the budget does not cover any more."""
+"""The rule of decisions about a job whose promised rescue the budget no longer covers."""
 
 
 class Standing(NamedTuple):
-    """What an allocator that watches money says of itself after a decision."""
+    """The reserve and the prices by which an allocator made its last decision."""
 
     reserved_usd: float = 0.0
-    """What is kept for admitted deadlines, should all spot be gone."""
+    """Money kept to rescue admitted deadlines if all spot disappears."""
     usd_per_job_hour: float = np.nan
-    """What it thinks an hour of a job's waiting is worth now."""
+    """The price of an hour that a job waits."""
     scarcity_usd_per_gpu_hour: tuple[float, ...] = ()
     """What spot is worth above its price, in each pool."""
 
 
 @runtime_checkable
 class Pricing(Allocator, Protocol):
-    """An allocator that can say by which prices it decides."""
+    """An allocator that can report the prices by which it decides."""
 
     @property
     def standing(self) -> Standing:
-        """What it decided by last."""
+        """Those of its last decision."""
         ...
 
 
 @runtime_checkable
 class PreparedAllocator(Protocol):
-    """An allocator that works something out for a fleet first, or starts to remember."""
+    """An allocator that must compute something for a fleet, or set up a memory, before each run."""
 
     def begin(self, fleet: Fleet) -> Allocator:
         """Return what decides in one run; an allocator on a market may be given None for the classes."""

@@ -1,4 +1,4 @@
-"""The parts of `shadow-prices`: what jobs still cost, bids, the price of money, promises and the reserve.
+"""The parts of `shadow-prices`: what jobs still cost, the auction of spot, pacing, promises, the reserve.
 
 Begin with `spot_auction`.
 """

@@ -1,11 +1,11 @@
-"""The budget that is never passed: what a decision costs until the next border, and what is kept in reserve.
+"""Keeps a fleet within its budget: what a decision costs until the next border, and what stays in reserve.
 
 After every decision: spent + what all jobs cost until the next border + the reserve for hard deadlines then,
-should all spot be gone, is at most the budget. A job on its way to a rescue pays just what was kept for it,
-and one that waits needs no more than before; so there is always a decision that keeps this.
+in case all spot disappears, is at most the budget. A job being rescued pays exactly what was kept for it, and
+one that waits needs no more than before; so there is always a decision that satisfies this.
 
 A job that turns out to be slower than its file needs more than was kept, and so does every rescue when
-on-demand prices rise. Where the money does not reach for all of them any more, the budget comes first.
+on-demand prices rise. If there is no longer enough money for all of them, the budget comes first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slacktide.core.compiled import compilable
 
 SPOT, ON_DEMAND, RESCUE, WAITS, NO_MONEY, SHORT, FULL = range(7)  # why a job has what it has
 BEGUN_PAUSES = 2.0
-"""A job may begin where the money reaches for this many times its pause: as much work as pause."""
+"""A job may start only if there is money for this many times its pause, so for as much work as pause."""
 
 
 class Holdings(NamedTuple):
@@ -47,7 +47,7 @@ def reserves(moment: SiteMoment) -> Floats:
 
 @compilable
 def needs(moment: SiteMoment, job: int, pool: int, spot: int, on_demand: int) -> tuple[float, float]:
-    """Return what a job pays until the next border with this, and what must be kept for it then."""
+    """Return what a job pays until the next border with these GPUs, and what must be kept for it then."""
     kinds, jobs, prices = moment.kinds, moment.jobs, moment.prices
     hours, slot_hours = moment.hours, moment.slot_hours
     hourly = prices.spot_usd[pool] * spot + prices.on_demand_usd[pool] * on_demand
@@ -60,7 +60,7 @@ def needs(moment: SiteMoment, job: int, pool: int, spot: int, on_demand: int) ->
     paid = hourly * (slot_hours if whole and held > 0.0 else held) + moved
     if state.finish_hours < np.inf:
         return paid, 0.0
-    # Who keeps its spot has less work left, but perhaps a checkpoint to carry to where it is rescued.
+    # If spot is not lost there is less work left, but perhaps a checkpoint to copy to the rescue's pool.
     border = moment.now_hours + hours
     most = max(rescue(moment, job, state, border).most_usd, rescue(moment, job, kept, border).most_usd)
     return paid, most + (slot_hours * most_hourly(moment, job) if whole else 0.0)
@@ -70,10 +70,10 @@ def needs(moment: SiteMoment, job: int, pool: int, spot: int, on_demand: int) ->
 def beginning_usd(
     moment: SiteMoment, renewed_hours: float, job: int, pool: int, spot: int, on_demand: int
 ) -> float:
-    """Return what a job that begins costs from the next border on, until it has worked as long as it paused.
+    """Return what a job that starts costs from the next border on, until it has worked as long as it paused.
 
-    Without it, a little money is shared by many jobs that begin, it ends while they all pause, and in the
-    next period again. Money that is renewed before then is not counted.
+    Without this, many jobs would start on little money, which would run out while they all pause, and the
+    same again in the next period. What is paid after the money is renewed is not counted.
     """
     jobs, prices = moment.jobs, moment.prices
     hourly = prices.spot_usd[pool] * spot + prices.on_demand_usd[pool] * on_demand
@@ -85,7 +85,7 @@ def beginning_usd(
 
 @compilable
 def most_hourly(moment: SiteMoment, job: int) -> float:
-    """Return what the fastest on-demand width costs an hour: a last slot may be paid in full."""
+    """Return what the fastest on-demand width costs per hour in the most expensive pool."""
     on_demand_usd, fastest = moment.prices.on_demand_usd, moment.kinds.fastest[moment.jobs.kind[job]]
     most = 0.0
     for pool in range(len(on_demand_usd)):
@@ -97,10 +97,10 @@ def most_hourly(moment: SiteMoment, job: int) -> float:
 def keep_to_budget(
     moment: SiteMoment, left_usd: float, renewed_hours: float, ways: WayCosts, gains: Floats, held: Holdings
 ) -> float:
-    """Take back what the money does not reach for, the least worth it first; return what is kept in reserve.
+    """Take back GPUs that there is no money for, those of the least gain first; return the reserve.
 
-    Jobs without a hard deadline give way first. Then those wait that could, and those are rescued at once
-    that had hoped to get there by spot. There is new money in `renewed_hours`.
+    Jobs without a hard deadline give way first. Then jobs with one wait if they can, and otherwise start
+    their rescue at once instead of holding spot. There is new money in `renewed_hours`.
     """
     jobs, count = moment.jobs, len(moment.jobs.kind)
     paid, kept, begun = np.zeros(count), np.zeros(count), np.zeros(count)
@@ -127,7 +127,7 @@ def keep_to_budget(
             pool, gpus = ways.without_pool[job], ways.without_gpus[job]
         _take_if_cheaper(moment, job, pool, gpus, paid, kept, held)
         if jobs.on_demand_gpus[job] > 0 and not ways.forced[job]:
-            # What was kept for a job on its way on demand is what it costs to go on like that.
+            # The money kept for a job that already runs on demand is what continuing like that costs.
             _take_if_cheaper(moment, job, jobs.pool[job], jobs.on_demand_gpus[job], paid, kept, held)
     if paid.sum() + kept.sum() > left_usd:
         _cover_some(moment.kinds, jobs, left_usd, paid, kept, held)
@@ -138,7 +138,7 @@ def keep_to_budget(
 def _take_if_cheaper(
     moment: SiteMoment, job: int, pool: int, gpus: int, paid: Floats, kept: Floats, held: Holdings
 ) -> None:
-    """Give a job on-demand GPUs of a pool, or none, if less money is needed for it like that."""
+    """Give a job on-demand GPUs of a pool, or none, if it then needs less money."""
     pays, keeps = needs(moment, job, pool, 0, gpus)
     if pays + keeps < paid[job] + kept[job]:
         paid[job], kept[job] = pays, keeps
@@ -150,10 +150,10 @@ def _take_if_cheaper(
 def _cover_some(
     kinds: Kinds, jobs: JobTables, left_usd: float, paid: Floats, kept: Floats, held: Holdings
 ) -> None:
-    """Keep the promises that the money reaches for; what is left goes to the others until the next border.
+    """Keep the promises that there is money for; the other jobs get what is left until the next border.
 
-    Those first that are as fast as their file says, for whom enough was kept; then those that are slower. Of
-    each the one that came first.
+    Jobs as fast as their file says come first, because enough was kept for them; then slower jobs. Both in
+    the order of their submission.
     """
     covered, left = np.zeros(len(paid), dtype=np.bool_), left_usd
     for slow in (False, True):

@@ -1,8 +1,8 @@
-"""What a job will still cost, by kind: with and without a deadline, on spot, on demand and with nothing.
+"""Tables of what a job will still cost, by kind: with and without a deadline, on spot, on demand and idle.
 
-The market is what it looks like to one job of a fleet: a job that waits is offered spot at some rate, one on
-spot loses it at some rate; both rates are learned, so that contention is in them. A job without a deadline
-counts `hour_usd` for every hour until it is done, on top of the money. With w work left, on spot of width k:
+The market is modelled as one job of a fleet sees it: a job that waits is offered spot at some rate, one on
+spot loses it at some rate; both are learned, so that they include contention. A job without a deadline counts
+`hour_usd` for every hour until it is done, on top of the money. With w work left, on spot of width k:
 
     s(k) V_S'(w, k) = hour_usd + e k + loss (V_D(w) - V_S(w, k))
     V_D(w) = min( min_k V_O(w, k) + R (hour_usd + q k),
@@ -23,14 +23,14 @@ from slacktide.allocators.site.job_tables import Kinds
 from slacktide.core.arrays import Bools, Floats, Ints
 from slacktide.core.compiled import compilable, compiled
 
-CELLS = 80  # how finely work is looked at
+CELLS = 80  # the cells of work in a row
 LEAST_WORK_GPU_HOURS = 1e-6
 HORIZON_HOURS = 24.0
-"""How far ahead a deadline is looked at; a later one is taken as the same pace over this time."""
+"""How far before a deadline the tables reach; a later one is scaled to this time at the same pace."""
 LEAST_STEP_HOURS = 1.0 / 6.0  # time steps before a deadline are not finer than this
 LATE_USD = 30.0
 """Work that is left at a deadline counts this many times an on-demand GPU-hour: the guard prevents it."""
-NEVER = 1e15  # costs more than anything: a way that is not open
+NEVER = 1e15  # the cost of a way that is not open: more than any other
 ROUNDS = 4  # the two values of one amount of work depend on each other; after this many rounds they agree
 
 
@@ -40,7 +40,7 @@ class MarketRates(NamedTuple):
     offer_rate: float  # at which a job that waits is offered spot
     deadline_offer_rate: float  # the same for jobs with a deadline
     loss_rate: float  # at which a job on spot loses it
-    spot_usd: float  # with what it is worth above its price
+    spot_usd: float  # price and rent
     on_demand_usd: float
     hour_usd: float  # what an hour of waiting is worth
 
@@ -79,15 +79,15 @@ class TableBook:
         self.tables = self._room(np.zeros(0, dtype=np.int64), 0)
 
     def rows(self, kinds: Kinds, kind: Ints, work: Floats, due: Bools) -> Ints:
-        """Return the row of each job, made where there is none yet."""
+        """Return the row of each job; rows that do not exist yet are made."""
         if kinds is not self._kinds:
             self._take(kinds)
         sizes = np.ceil(np.log2(np.maximum(work, LEAST_WORK_GPU_HOURS))).astype(np.int64)
         jobs = zip(kind.tolist(), sizes.tolist(), due.tolist(), strict=True)
-        return np.array([self._row(*one) for one in jobs], dtype=np.int64)
+        return np.array([self._row(*job) for job in jobs], dtype=np.int64)
 
     def _take(self, kinds: Kinds) -> None:
-        """Take in other kinds; rows of kinds that are the same stay."""
+        """Change to other kinds; rows of kinds that did not change stay."""
         widths = np.flatnonzero((kinds.fit == np.arange(kinds.fit.shape[2])).any(axis=(0, 1)))
         widths = widths[widths > 0]
         if not np.array_equal(widths, self.tables.widths):
@@ -122,7 +122,7 @@ class TableBook:
                 float(tables.cell_gpu_hours[row]), tables.due_spot_usd[row], tables.due_on_demand_usd[row],
                 tables.due_idle_usd[row],
             )  # fmt: skip
-        # A job that misses a soft deadline goes on without one.
+        # A job that misses a soft deadline continues as one without a deadline.
         compiled(fill_open)(
             rate, tables.widths, restart, self.market, tables.work_gpu_hours[row], tables.spot_usd[row],
             tables.on_demand_usd[row],
@@ -155,7 +155,7 @@ class TableBook:
 
 
 def mean_rates(kinds: Kinds, widths: Ints) -> Floats:
-    """Return the mean progress per hour of each kind on each width over all its work, 0: not allowed."""
+    """Return the mean progress per hour of each kind on each width over all its work; 0 if not allowed."""
     first = np.argmax(kinds.fastest > 0, axis=1)
     rate = np.zeros((len(first), len(widths)))
     for kind, pool in enumerate(first.tolist()):
@@ -185,7 +185,7 @@ def fill_open(
         on_demand[width, 0] = on_spot[width, 0]
     for cell in range(1, len(work)):
         more = work[cell] - work[cell - 1]
-        # Spot may be lost to idling, and idling ends on spot: each value needs the other.
+        # A loss of spot leads to idling, and idling ends on spot: each value needs the other.
         for _ in range(ROUNDS):
             start_spot = NEVER
             for width in range(len(widths)):
@@ -235,7 +235,7 @@ def fill_due(
     count, cells = len(widths), idle.shape[1]
     offered = 1.0 - math.exp(-market.deadline_offer_rate * step)
     lost = 1.0 - math.exp(-market.loss_rate * step)
-    # The value of holding something, free to change it: of spot, and of on demand.
+    # U of the recursion, for spot and for on demand: the cost of holding a width and being free to change.
     spot_now, demand_now = np.zeros((count, cells)), np.zeros((count, cells))
     spot_next, demand_next = np.zeros((count, cells)), np.zeros((count, cells))
     _fill_deadline(LATE_USD * market.on_demand_usd, cell, on_spot, on_demand, idle, spot_now, demand_now)
@@ -249,7 +249,7 @@ def fill_due(
                     spot_next[width, at] = NEVER
                     demand_next[width, at] = NEVER
                     continue
-                # A job that holds the width already goes on at once; another one pauses first.
+                # A job that already holds the width continues at once; another one pauses first.
                 for pause in (restart, 0.0):
                     hours, left = after_step(at * cell, rate[width], pause, step)
                     by_spot = market.spot_usd * widths[width] * hours

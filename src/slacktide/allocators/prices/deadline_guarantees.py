@@ -1,8 +1,8 @@
-"""The promise to be in time, and what it may cost, for the jobs of a fleet: compiled, job by job.
+"""The deadline guard of a fleet's jobs: whether each can still be rescued, and what that may cost; compiled.
 
-A job with a hard deadline may hold something until the market's next border only if it could still be
-rescued then, should all its spot be gone: by on-demand GPUs alone, so contention for spot cannot break it.
-What a rescue may cost at the most is kept in reserve. All of this goes by the pace that is safe to count on.
+A job with a hard deadline may hold something until the market's next border only if on-demand GPUs alone
+could still rescue it then, even if all its spot were gone: so contention for spot cannot break the promise.
+What a rescue may cost at the most is kept in reserve. All of this goes by the job's safe pace.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LATE_HOURS = 0.5 * TIME_TOLERANCE_HOURS
 
 
 class FleetRescue(NamedTuple):
-    """On demand from now on: where, how wide, and what being in time may cost by any way that is open."""
+    """On demand from now on: the pool, the width, and the most that any way to be in time may cost."""
 
     pool: int
     gpus: int
@@ -46,7 +46,7 @@ def held_on(kinds: Kinds, jobs: JobTables, job: int, state: JobState, now_hours:
 
 @inlined
 def move_usd(kinds: Kinds, kind: int, state: JobState, pool: int) -> float:
-    """Return what it costs to carry a job's checkpoint to a pool."""
+    """Return what it costs to copy a job's checkpoint to a pool."""
     return kinds.move_usd[kind, state.pool, pool] if state.progress_gpu_hours > 0.0 else 0.0
 
 
@@ -55,12 +55,12 @@ def rescue(moment: SiteMoment, job: int, state: JobState, now_hours: float) -> F
     """Return the cheapest way to be in time on demand from a state on, else that of the soonest end.
 
     A job that is on time with the on-demand GPUs that it holds keeps them: so what its rescue costs is known
-    once it has begun. The narrowest way is the cheapest, but while a job waits the narrow ones close first:
-    it may cost as much as the most expensive one. Where none is open any more, at the pace that is
-    safe to count on, it is what the soonest end costs: that is what it gets.
+    once it has begun. Narrow widths are cheaper, but while a job waits they are the first to be too slow: so
+    `most_usd` is the cost of the most expensive way in time. If none is in time any more at the safe pace, it
+    is the cost of the soonest end, which is what the job then gets.
     """
     kinds, jobs, on_demand_usd = moment.kinds, moment.jobs, moment.prices.on_demand_usd
-    # What begins may not count on the tolerance: what goes on does, or rounding would end it.
+    # Only a rescue that is under way may use the tolerance, or rounding would end it; a new one may not.
     deadline = jobs.deadline_hours[job]
     limit = deadline + LATE_HOURS
     finish = held_on(kinds, jobs, job, state, now_hours)
@@ -109,7 +109,7 @@ def can_be_rescued(kinds: Kinds, jobs: JobTables, job: int, state: JobState, now
 def at_the_border(
     moment: SiteMoment, job: int, pool: int, spot: int, on_demand: int
 ) -> tuple[JobState, float, JobState]:
-    """Return a job at the next border, all its spot gone, for how long it held GPUs, and with its spot."""
+    """Return a job's state at the next border if all its spot is lost, hours held, and its state if not."""
     terms, state = safe_terms_of(moment.kinds, moment.jobs, job, pool), state_of(moment.jobs, job)
     after, passed = pass_time(terms, state, moment.now_hours, moment.hours, pool, spot, on_demand)
     return lose(terms, after, 0), passed.hours if spot + on_demand > 0 else 0.0, after
@@ -119,8 +119,8 @@ def at_the_border(
 def is_far(moment: SiteMoment, job: int) -> bool:
     """Whether a deadline is so far away that whatever is held until the next border is safe.
 
-    As if all work since the last checkpoint were lost, and the job as far away from its rescue as can be.
-    Never before its pace was measured: until then it may not wait.
+    This assumes that all work since the last checkpoint is lost, and that the rescue needs the longest move.
+    False until the pace was measured: before that the job may not wait.
     """
     kinds, jobs = moment.kinds, moment.jobs
     if jobs.measure_gpus[job].max() > 0:
@@ -138,8 +138,8 @@ def is_far(moment: SiteMoment, job: int) -> bool:
 def is_safe(moment: SiteMoment, job: int, pool: int, spot: int, on_demand: int) -> bool:
     """Whether a job that holds this until the next border is in time whatever the market does then.
 
-    Also where it takes nothing: who has lost all work has nothing to carry to another pool, and who has not
-    may have. Nothing is safe before the pace was measured but to measure it.
+    Also if it takes nothing: only a job with work done has a checkpoint to copy to another pool. Until the
+    pace was measured, only holdings that are wide enough to measure it are safe.
     """
     kinds, jobs = moment.kinds, moment.jobs
     if spot + on_demand < jobs.measure_gpus[job, pool]:

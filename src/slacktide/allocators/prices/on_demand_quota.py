@@ -1,7 +1,7 @@
-"""The limit on a fleet's on-demand GPUs: for whose rescues they are kept, and which jobs give way.
+"""The limit on a fleet's on-demand GPUs: for which rescues they are kept, and which jobs give way.
 
 A rescue begins at the last moment, or less than a slot before it, and needs no more than the fastest width
-until the deadline. Where these windows of all admitted jobs fit at every moment, every rescue finds its GPUs:
+until the deadline. If these windows of all admitted jobs fit at every moment, every rescue finds its GPUs:
 windows only get shorter while a job works or waits, and a job that is not being rescued gives way.
 """
 
@@ -43,7 +43,7 @@ def rescue_windows(moment: SiteMoment) -> Windows:
 
 @compilable
 def rescue_needs(kinds: Kinds, jobs: JobTables, job: int) -> tuple[float, int]:
-    """Return how long a rescue takes at the most, from wherever the job is then, and how many GPUs."""
+    """Return the most hours that a rescue takes, wherever the job is then, and the most GPUs."""
     kind, soonest, gpus = jobs.safe_kind[job], np.inf, 0
     for pool in range(kinds.fastest.shape[1]):
         width = kinds.fastest[kind, pool]
@@ -51,7 +51,7 @@ def rescue_needs(kinds: Kinds, jobs: JobTables, job: int) -> tuple[float, int]:
             terms = safe_terms_of(kinds, jobs, job, pool)
             hours = terms.restart_hours + work_hours(terms, jobs.checkpointed_gpu_hours[job], width)
             soonest, gpus = min(soonest, hours), max(gpus, width)
-    # A checkpoint may be on its way to where the job is, and then to where it is rescued.
+    # A checkpoint may still be on its way to the job's pool, and then be copied to that of the rescue.
     return soonest + 2.0 * kinds.move_hours[kind].max(), gpus
 
 
@@ -73,7 +73,7 @@ def most_needed(windows: Windows, from_hours: float, to_hours: float) -> int:
 
 @compilable
 def first_gap(windows: Windows, from_hours: float, hours: float, gpus: int, quota_gpus: int) -> float:
-    """Return the first moment from which on this many more GPUs are free for some hours; one always comes."""
+    """Return the first moment from which this many more GPUs are free for some hours; infinite if never."""
     found = np.inf
     for one in range(-1, len(windows.gpus)):
         moment = from_hours if one < 0 else max(from_hours, windows.to_hours[one])
@@ -84,9 +84,9 @@ def first_gap(windows: Windows, from_hours: float, hours: float, gpus: int, quot
 
 @compilable
 def keep_to_quota(jobs: JobTables, quota_gpus: int, ways: WayCosts, held: Holdings) -> None:
-    """Let those wait for whom no on-demand GPUs are left, rescues first, then who could still wait.
+    """Let jobs wait for which no on-demand GPUs are left, after serving all in turn, rescues first.
 
-    A job that is only to be measured comes after those whose time is up.
+    Then come jobs whose pace must be measured, other jobs with a hard deadline, and the rest.
     """
     left = quota_gpus
     for turn in range(4):

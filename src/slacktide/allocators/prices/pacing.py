@@ -1,15 +1,15 @@
-"""The price of money: what an hour of waiting is worth, so that the budget lasts for its period.
+"""Budget pacing: finds what an hour of waiting is worth, so that the budget lasts for its period.
 
-The work that is left and the work that will come have to be paid with the money that is left: that is a
-price for a GPU-hour of work. A curve says what a GPU-hour of work costs at each price h of an hour of
-waiting, between the prices p of spot and q of on demand:
+The work that is left and the work that will come must be paid with the money that is left: this gives a price
+for a GPU-hour of work. A curve says what a GPU-hour of work costs at each price h of an hour of waiting,
+between the prices p of spot and q of on demand:
 
     u(h) = p + (q - p) * (a + 0.28 * (h / q) ** (1 / 2))
 
 Its shape is that of simulated fleets, with scarce spot and with plenty. Its beginning `a`, what work costs
-above spot where waiting is worth nothing (deadlines, restarts, spot that is gone), is learned from what was
-paid. The work to come is learned from the jobs that came, with what the fleet file promises as a first
-opinion: the burstier the stream, the longer that counts.
+above spot if waiting is worth nothing (deadlines, restarts, spot that is gone), is learned from what was
+paid. The work to come is learned from the jobs that came; the prior is what the fleet file promises, and
+counts longer in a burstier stream.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from slacktide.budget.estimates.rates import ArrivalRate
 from slacktide.budget.fleet import Fleet
 
 GROWTH_SHARE, POWER = 0.28, 2.0
-"""At an hour worth q, work costs this share of the way from spot to on demand more; and how that grows."""
-FIRST_SHARE = 0.1  # the share `a`, before anything was paid ...
+"""The constant and the root of the curve: how it grows with the price of an hour."""
+FIRST_SHARE = 0.1  # the prior of the share `a` ...
 PRIOR_HOURS = 24.0
-"""... and for this long it is taken to have been right already."""
+"""... which counts as much as the work that the budget pays for in this many hours."""
 MEMORY_HOURS = 120.0  # for how long what was paid counts, roughly
-MEANT_Q = 0.25  # a budget is taken to be meant for an hour worth this share of q
+MEANT_Q = 0.25  # a budget is assumed to be meant for an hour of waiting worth this share of q
 PRIOR_JOBS, PROMISED_JOBS = 30.0, 100.0
-"""This many jobs are taken to have come already at the rate that such a budget pays for; or, where the fleet
-file promises a rate, this many at that. In bursty streams more, as many times as their counts vary more."""
+"""How many jobs the prior of the work to come counts as: the rate that such a budget pays for, or the rate in
+the fleet file. In bursty streams more, in proportion to the dispersion of their counts."""
 LEAST_WINDOW_HOURS = 24.0
-"""Over at least this time money is spread near the end of a period, with that of the next."""
+"""Money is spread over at least this time: near the end of a period, together with that of the next."""
 STEP, FIRST_STEP, SETTLES_HOURS = 0.03, 0.05, 12.0
 """How far the logarithm of the price may move in an hour; farther in the first hours."""
-LAG_HOURS = 4.0  # work is paid at widths that were chosen at the prices of this long ago, roughly
+LAG_HOURS = 4.0  # roughly how long ago the widths that are paid for now were chosen
 LEAST_Q, MOST_Q = 0.02, 20.0
 """The price of an hour stays between these multiples of q: beyond, it hardly changes what is paid."""
 
 
 class Promised(NamedTuple):
-    """What a fleet file says will come, an hour."""
+    """How many jobs, and how much work, a fleet file says will arrive per hour."""
 
     jobs: float
     gpu_hours: float
 
     @classmethod
     def of(cls, fleet: Fleet | None) -> Promised | None:
-        """Return what the classes of a fleet bring; None where it has none."""
+        """Return the sums over a fleet's classes; None without a fleet."""
         if fleet is None:
             return None
         jobs = sum(one.arrivals_per_hour for one in fleet.classes)
@@ -63,7 +63,7 @@ class Pacing:
     """Finds the price of an hour of waiting from what has come, what was done and what was paid."""
 
     promised: Promised | None = None
-    log_hour_usd: float = math.nan  # the logarithm of the price; not a number before the first time
+    log_hour_usd: float = math.nan  # the logarithm of the price; NaN before the first decision
     lagging: float = 0.0  # the same, as it was when the present widths were chosen
     at_hours: float = 0.0
     next_id: int = 0  # jobs up to this number have been counted
@@ -71,8 +71,8 @@ class Pacing:
     came_gpu_hours: float = 0.0
     done_gpu_hours: float = 0.0
     ever_usd: float = 0.0
-    lately_gpu_hours: float = 0.0  # work that was done lately; what is long past counts less
-    above_usd: float = 0.0  # what was paid for that above what the curve says without its beginning
+    lately_gpu_hours: float = 0.0  # recent work; what is long past counts less
+    above_usd: float = 0.0  # what was paid for it beyond what the curve says without `a`
 
     def hour_usd(self, view: FleetView, spot_usd: float, on_demand_usd: float) -> float:
         """Return what an hour of waiting is worth now, at these prices of GPUs."""
@@ -113,7 +113,7 @@ class Pacing:
         self.done_gpu_hours, self.ever_usd = done, ever_usd
 
     def _beginning_usd(self, view: FleetView, curve: WorkCostCurve) -> float:
-        """Return what a GPU-hour of work costs above spot where waiting is worth nothing."""
+        """Return what a GPU-hour of work costs above spot if waiting is worth nothing: `a` in USD."""
         assert view.site is not None
         known = PRIOR_HOURS * view.site.money.usd_per_hour / curve.meant_usd
         return (self.above_usd + known * curve.first_usd) / (self.lately_gpu_hours + known)
@@ -144,7 +144,7 @@ class Pacing:
         return (known * first + now * seen) / (known + now)
 
     def remember(self) -> Mapping[str, Any]:
-        """Return all of it as JSON values, but for what the fleet file says."""
+        """Return all of it as JSON values, except what the fleet file says."""
         known = asdict(self)
         del known["promised"]
         known["arrivals"] = self.arrivals.remember()
@@ -160,23 +160,23 @@ class Pacing:
 
 
 class WorkCostCurve(NamedTuple):
-    """What a GPU-hour of work costs at each price of an hour of waiting, without its beginning."""
+    """What a GPU-hour of work costs at each price of an hour of waiting: the module's curve without `a`."""
 
     spot_usd: float
     on_demand_usd: float
 
     @property
     def first_usd(self) -> float:
-        """The beginning, before anything was paid."""
+        """The prior of `a`, in USD."""
         return FIRST_SHARE * (self.on_demand_usd - self.spot_usd)
 
     @property
     def meant_usd(self) -> float:
-        """What a budget is taken to be meant for, before anything was seen."""
+        """What a GPU-hour of work is assumed to cost before anything was seen: the budget is meant for it."""
         return self.first_usd + self.usd(math.log(MEANT_Q * self.on_demand_usd))
 
     def usd(self, log_hour_usd: float) -> float:
-        """Return what a GPU-hour of work costs where an hour of waiting is worth this."""
+        """Return what a GPU-hour of work costs if an hour of waiting is worth this."""
         share = GROWTH_SHARE * math.exp((log_hour_usd - math.log(self.on_demand_usd)) / POWER)
         return self.spot_usd + (self.on_demand_usd - self.spot_usd) * share
 

@@ -1,4 +1,4 @@
-"""What compiled allocators on a site share: where a job goes, how wide it may be, when it must be rescued."""
+"""What allocators on a market share: which pool a job goes to, its width, whether it may wait; compiled."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Wishes(NamedTuple):
 
     @property
     def wanted(self) -> Wanted:
-        """The decision that they are."""
+        """The wishes as an allocator's decision."""
         return Wanted(self.on_demand_gpus, self.spot_gpus, pool=self.pool)
 
 
@@ -102,12 +102,12 @@ def roomiest(kinds: Kinds, jobs: JobTables, job: int, free: Ints) -> int:
 def take_spot(moment: SiteMoment, job: int, width: int, free: Ints, wishes: Wishes) -> bool:
     """Give a job spot up to a width of what is left, its own included; return whether it has any.
 
-    Who holds some stays where it is, and a wider set is worth a restart only where it is twice as wide. A job
+    A job that holds spot stays in its pool, and restarts on a wider set only if that is twice as wide. A job
     with a hard deadline takes only what is safe until the next border.
     """
     kinds, jobs = moment.kinds, moment.jobs
     kind, here = jobs.kind[job], jobs.pool[job]
-    # What the market left of its spot may be no width of its own.
+    # What the market left of its spot may not be an allowed width.
     kept = widest(kinds, kind, here, jobs.spot_gpus[job])
     at = here if min(kept, free[here]) > 0 else roomiest(kinds, jobs, job, free)
     kept = kept if at == here else 0

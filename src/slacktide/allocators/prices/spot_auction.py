@@ -1,7 +1,7 @@
-"""What each way to go on would cost a job of a fleet, and who gets the spot that is there: compiled.
+"""The auction of spot among a fleet's jobs: what each way to go on costs each job, and which jobs get spot.
 
-A way is a pool, a width and spot, or the best of what needs no spot: to wait, or on demand. Of a scarce pool
-a job pays, in thought, a rent for every GPU and hour: the least at which no more is wanted than there is.
+A way is a pool and a width on spot, or the best without spot: to wait, or on demand. Decisions count a rent
+for scarce spot, which nobody pays: the least at which no more spot is wanted than there is.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from slacktide.core.compiled import compilable
 
 HALVINGS = 12  # how often the interval of a rent is halved
 SWEEPS = 4  # how often the rents of several pools are found one after another
-CHANGE = 2.0  # a change of a running job counts its restart this many times: one more is likely to follow
+CHANGE = 2.0  # the restart of a changed running job counts this many times: another change is likely
 LEAST_GAIN_USD = 1e-9
 
 
 class Tuning(NamedTuple):
-    """What the allocator knows and was given."""
+    """What the allocator knows and its parameters: all that the auction reads besides the moment."""
 
     tables: CostTables
     row: Ints  # [job]: its row in the tables
     market: MarketRates  # what the tables were made of
-    rent_usd: Floats  # [pool]: the mean rent lately, which the tables have in their price
-    tenure_hours: float  # how long a rent that differs from the mean is taken to last
-    patience_share: float  # on demand after this share of the hours of waiting that it costs more than spot
+    rent_usd: Floats  # [pool]: the recent mean rent, which the price of spot in the tables includes
+    tenure_hours: float  # how long a rent that differs from the mean is assumed to last
+    patience_share: float  # on demand after this share of the hours of waiting that its extra cost is worth
 
 
 class WayCosts(NamedTuple):
     """What each job could do: [job, pool, width] on spot, and the best without spot: [job]."""
 
-    usd: Floats  # what all that is left will cost that way, with the mean rents
+    usd: Floats  # what the rest of the job costs that way, at the mean rents
     lasts_hours: Floats  # for how long the present rent is paid
     without_usd: Floats
     without_pool: Ints
     without_gpus: Ints  # on demand; 0: it waits
-    forced: Bools  # whether neither waiting nor nothing else is safe any more but these ways
+    forced: Bools  # whether waiting is no longer safe: only a rescue, or spot that is safe
     patience_hours: Floats  # how long a job without a deadline waits for spot
 
     @classmethod
@@ -62,7 +62,7 @@ class WayCosts(NamedTuple):
 
 @compilable
 def find_ways(moment: SiteMoment, tuning: Tuning, ways: WayCosts) -> None:
-    """Work out what each way costs each job."""
+    """Fill in what each way costs each job."""
     jobs = moment.jobs
     for job in range(len(jobs.kind)):
         hard = is_hard(jobs, job)
@@ -79,7 +79,7 @@ def find_ways(moment: SiteMoment, tuning: Tuning, ways: WayCosts) -> None:
 
 @compilable
 def is_worth_it(moment: SiteMoment, tuning: Tuning, job: int) -> bool:
-    """Whether to be in time for a soft deadline costs no more than to take spot as it comes and be late."""
+    """Whether meeting a soft deadline costs no more than taking spot as it comes and being late."""
     jobs, tables, market, now = moment.jobs, tuning.tables, tuning.market, moment.now_hours
     row, work, deadline = tuning.row[job], work_left(moment, job), jobs.deadline_hours[job]
     in_time = due_usd(tables, tables.due_idle_usd[row], row, (deadline - now) / tables.step_hours, work)
@@ -102,8 +102,8 @@ def is_worth_it(moment: SiteMoment, tuning: Tuning, job: int) -> bool:
 def hour_usd(moment: SiteMoment, tuning: Tuning, job: int) -> float:
     """Return what an hour of a job's time is worth: after a soft deadline, what its result loses.
 
-    Where on demand for the rest of the work would cost more than the result is still worth, no more than of
-    any other job.
+    If on demand for the rest of the work would cost more than the result is still worth, it is worth only
+    what it is for a job without a deadline.
     """
     jobs, tables, market, now = moment.jobs, tuning.tables, tuning.market, moment.now_hours
     deadline, worthless = jobs.deadline_hours[job], jobs.worthless_hours[job]
@@ -122,7 +122,7 @@ def hour_usd(moment: SiteMoment, tuning: Tuning, job: int) -> float:
 
 @compilable
 def work_left(moment: SiteMoment, job: int) -> float:
-    """Return the work that a job has left; never quite nothing."""
+    """Return the work that a job has left; always above 0."""
     jobs = moment.jobs
     work = jobs.ends_gpu_hours[job, moment.kinds.phases[jobs.kind[job]] - 1]
     return max(float(work - jobs.progress_gpu_hours[job]), 1e-9)
@@ -148,7 +148,7 @@ def pace(moment: SiteMoment, job: int, pool: int, width: int) -> float:
 
 @compilable
 def pause_hours(moment: SiteMoment, job: int, pool: int, same: bool) -> float:
-    """Return the hours without progress before a job goes on with something."""
+    """Return the hours without progress before a job continues; `same` says that it changes nothing."""
     kinds, jobs = moment.kinds, moment.jobs
     if same:
         return float(jobs.pause_hours[job])
@@ -159,7 +159,7 @@ def pause_hours(moment: SiteMoment, job: int, pool: int, same: bool) -> float:
 
 @compilable
 def due_usd(tables: CostTables, values: Floats, row: int, steps: float, work: float) -> float:
-    """Return what is to be paid until a deadline; one further away than the tables is as at the same pace."""
+    """Return what is to be paid until a deadline; beyond the tables, in proportion at the same pace."""
     most = values.shape[0] - 1
     if steps > most:
         share = most / steps
@@ -195,7 +195,7 @@ def _on_spot(
                 share = max(0.0, 1.0 - max(0.0, held - pause) * speed / work)
                 usd = market.spot_usd * width * held + share * ways.without_usd[job]
             elif due:
-                # A pause is work that is done once more; another pace is more or less of it.
+                # To the tables a pause is more work to do, and another pace is more or less work.
                 usd = due_usd(tables, tables.due_spot_usd[row, :, way], row, steps, (run * usual))
             else:
                 usd = at_work(tables.work_gpu_hours[row], tables.spot_usd[row, way], work)
@@ -212,7 +212,7 @@ def _on_spot(
 
 @compilable
 def _due_without(moment: SiteMoment, tuning: Tuning, ways: WayCosts, job: int, far: bool) -> None:
-    """Find the best for a job with a deadline ahead without spot: to wait, or on demand."""
+    """Find the best way without spot for a job with a deadline ahead: to wait, or on demand."""
     jobs, prices, tables, now = moment.jobs, moment.prices, tuning.tables, moment.now_hours
     row, here, work = tuning.row[job], jobs.pool[job], work_left(moment, job)
     if not far and not is_safe(moment, job, here, 0, 0):
@@ -247,10 +247,10 @@ def _due_without(moment: SiteMoment, tuning: Tuning, ways: WayCosts, job: int, f
 
 @compilable
 def _open_without(moment: SiteMoment, tuning: Tuning, ways: WayCosts, job: int, hour: float) -> None:
-    """Find the best for a job without a deadline without spot: to wait for it, or on demand.
+    """Find the best way without spot for a job without a deadline: to wait for spot, or on demand.
 
-    On demand when the wait that is to be expected is worth more than what it costs more, or, as it is not
-    known how long the wait will be, after a share of the hours that are worth as much (ski rental).
+    On demand if the hours of waiting that its extra cost is worth are fewer than those to be expected, or
+    after a share of them, because it is not known how long the wait will be (ski rental).
     """
     jobs, prices, tables, market = moment.jobs, moment.prices, tuning.tables, tuning.market
     row, here, work = tuning.row[job], jobs.pool[job], work_left(moment, job)
@@ -274,7 +274,7 @@ def _open_without(moment: SiteMoment, tuning: Tuning, ways: WayCosts, job: int, 
             later = at_work(tables.work_gpu_hours[row], tables.spot_usd[row, way], work)
             later += restart * (hour + market.spot_usd * width)
             spot = min(spot, later)
-            # Rents steer decisions, but no money is paid for them.
+            # Rents steer decisions, but nobody pays them.
             spot_paid = min(spot_paid, later - tuning.rent_usd[pool] * width * (restart + work / speed))
     worth_hours = max(demand - spot_paid, 0.0) / hour
     patience = tuning.patience_share * worth_hours
@@ -293,7 +293,7 @@ def _open_without(moment: SiteMoment, tuning: Tuning, ways: WayCosts, job: int, 
 def choose(
     ways: WayCosts, widths: Ints, offered: Ints, rent: Floats, pools: Ints, picked: Ints, used: Ints
 ) -> None:
-    """Let every job choose the cheapest way at these rents, above the mean ones; -1: one without spot."""
+    """Let every job choose its cheapest way, if rents exceed the mean by `rent`; -1 is a way without spot."""
     used[:] = 0
     for job in range(len(picked)):
         picked[job] = -1
@@ -322,8 +322,8 @@ def clear(
 ) -> None:
     """Find the rents at which no more spot is wanted than there is, and share it out at them.
 
-    Where even the highest rent, at which spot is as expensive as on demand, leaves too much wanted, those
-    who gain most by a GPU-hour come first. What is left over goes to who gains by it without a rent.
+    If too much is wanted even at the highest rent, at which spot is as expensive as on demand, jobs that
+    gain most per GPU-hour come first. What is left over goes to jobs that gain by it without a rent.
     """
     offered, count = prices.spot_gpus, len(prices.spot_gpus)
     used = np.zeros(count, dtype=np.int64)
@@ -367,7 +367,7 @@ def gain_usd(ways: WayCosts, widths: Ints, job: int, pool: int, way: int) -> flo
 
 @compilable
 def _fit(ways: WayCosts, widths: Ints, left: Ints, pools: Ints, picked: Ints) -> None:
-    """Give jobs what they chose, those first that gain most; who finds too little left takes what fits."""
+    """Give jobs what they chose, the highest gain first; if too little is left, the best width that fits."""
     key = np.zeros(len(picked))
     for job in range(len(picked)):
         if picked[job] >= 0:
@@ -388,7 +388,7 @@ def _fit(ways: WayCosts, widths: Ints, left: Ints, pools: Ints, picked: Ints) ->
 
 @compilable
 def _give_rest(ways: WayCosts, widths: Ints, left: Ints, pools: Ints, picked: Ints) -> None:
-    """Give what is left to whom it helps most, GPU by GPU and hour by hour."""
+    """Give spot that is left to the jobs that gain most per GPU-hour."""
     for pool in range(len(left)):
         while left[pool] > 0:
             most, who, how = LEAST_GAIN_USD, -1, -1

@@ -1,4 +1,4 @@
-"""What an allocator has seen of a market by its jobs: how soon who waits is served, what spot is worth."""
+"""What an allocator learns of a market from its jobs: how soon waiting jobs get spot, what spot is worth."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from slacktide.allocators.site.job_tables import PoolOffers
 from slacktide.allocators.view import FleetView, SiteView
 from slacktide.core.arrays import Bools, Floats
 
-MEMORY_HOURS = 48.0  # for how long waits count, roughly; one served job-hour of waiting is always among them
+MEMORY_HOURS = 48.0  # for how long waits count, roughly; one service per hour of waiting is always mixed in
 RENT_MEMORY_HOURS = 24.0
-LOSS_HOURS = 168.0  # how much of a pool's past is read for how often spot is taken back
+LOSS_HOURS = 168.0  # how many hours of a pool's past the losses of spot are counted in
 PRIOR_LOSS_GPUS, PRIOR_HELD_GPUS = 1.0, 50.0
 
 
 @dataclass(slots=True)
 class WaitStatistics:
-    """How soon jobs that wait for spot get some: services over hours of waiting, the past fading."""
+    """How soon jobs that wait for spot get some: services over hours of waiting; the past counts less."""
 
     served: float = 1.0
     hours: float = 1.0
@@ -34,7 +34,7 @@ class WaitStatistics:
         return self.served / self.hours
 
     def see(self, ids: list[int], on_spot: Bools, hours: float) -> None:
-        """Take in who holds spot now, some hours after the last look."""
+        """Take in which of the jobs hold spot now, `hours` after the last call."""
         kept = math.exp(-hours / MEMORY_HOURS)
         now = {job for job, holds in zip(ids, on_spot.tolist(), strict=True) if holds}
         self.served = self.served * kept + (1.0 - kept) + len(now.intersection(self.waiting))
@@ -44,14 +44,14 @@ class WaitStatistics:
 
 @dataclass(slots=True)
 class SpotStatistics:
-    """All that was seen; taken in once in a slot, so that the number of decisions in it does not matter."""
+    """Waits, rents and prices of late; updated once per slot, however many decisions there are in it."""
 
     open: WaitStatistics = field(default_factory=WaitStatistics)  # of jobs without a deadline
     due: WaitStatistics = field(default_factory=WaitStatistics)  # of jobs with one
     rent_usd: list[float] = field(default_factory=list)
-    """[pool]: what spot was worth above its price, the mean of late."""
+    """[pool]: what spot was worth above its price, the recent mean."""
     last_rent_usd: list[float] = field(default_factory=list)  # [pool]: the same in the last slot
-    spot_usd: list[float] = field(default_factory=list)  # [pool]: the mean price of late
+    spot_usd: list[float] = field(default_factory=list)  # [pool]: the recent mean price
     at_hours: float = 0.0
 
     def look(self, view: FleetView, prices: PoolOffers) -> None:

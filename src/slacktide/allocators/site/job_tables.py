@@ -35,7 +35,7 @@ class Kinds(NamedTuple):
 
 
 def kinds_of(places: Sequence[Places], pools: Sequence[Sequence[int]], pool_count: int) -> Kinds:
-    """Write jobs as tables; `pools` says which of a site's pools each of a job's places is."""
+    """Write jobs as tables, a row each; `pools[row]` has the site's number for each pool of the places."""
     terms_of_kinds = [_terms(one) for one in places]
     widest = max(len(terms.fit) for each in terms_of_kinds for terms in each)
     phases = max(len(each[0].phase_ends_gpu_hours) for each in terms_of_kinds)
@@ -91,9 +91,9 @@ class JobTables(NamedTuple):
     kind: Ints  # the row of the tables that says how fast it is believed to be
     safe_kind: Ints  # the row that says how slow it may turn out to be: promises go by it
     said_kind: Ints
-    """The row that says what its file does; all three are the same where the file is taken at its word."""
+    """The row that says how fast it is by its file; all three are the same if the file is believed."""
     measure_gpus: Ints
-    """[job, pool]: the least that it must hold until its pace was measured; 0 where nothing is to be."""
+    """[job, pool]: the least that it must hold until its pace was measured; 0 if that is not needed."""
     ends_gpu_hours: Floats
     """[job, phase]: the progress at which a phase is over; the last of its kind's phases is all the work."""
     submitted_hours: Floats
@@ -102,7 +102,7 @@ class JobTables(NamedTuple):
     value_usd: Floats
     weight: Floats  # how much an hour of its waiting counts, against other jobs' hours
     patience_hours: Floats
-    """How long it may go without GPUs before it rents on demand; not a number: as the allocator thinks."""
+    """How long it may go without GPUs before it rents on demand; NaN leaves that to the allocator."""
     pool: Ints
     spot_gpus: Ints
     on_demand_gpus: Ints
@@ -150,13 +150,13 @@ class SiteMoment(NamedTuple):
 
 @inlined
 def terms_of(kinds: Kinds, jobs: JobTables, job: int, pool: int) -> Terms:
-    """Return a job in a pool as bare numbers, at the pace that is believed."""
+    """Return a job in a pool as bare numbers, at its believed pace."""
     return _terms_at_pace_of(kinds, jobs, jobs.kind[job], job, pool)
 
 
 @inlined
 def safe_terms_of(kinds: Kinds, jobs: JobTables, job: int, pool: int) -> Terms:
-    """Return a job in a pool as bare numbers, as slow as it may turn out to be."""
+    """Return a job in a pool as bare numbers, at its safe pace: as slow as it may turn out to be."""
     return _terms_at_pace_of(kinds, jobs, jobs.safe_kind[job], job, pool)
 
 

@@ -21,9 +21,9 @@ class Spot:
     """Who holds what where: what is left for a job, and whose spot goes when the market takes some back."""
 
     def __init__(self, claims: Iterable[Claim] = (), scarce: Mapping[str, int] | None = None) -> None:
-        """Take the claims in the order in which their jobs were submitted.
+        """`claims` are in the order in which their jobs were submitted.
 
-        `scarce` is spot that the market offers and no machine can give, by pool: as if others held it.
+        `scarce` is spot, by pool, that the market offers but no machine can provide; it counts as held.
         """
         self._scarce = scarce or {}
         self._claims: dict[str, Claim] = {}
@@ -43,7 +43,7 @@ class Spot:
         self._on_demand[claim.pool] += claim.on_demand_gpus
 
     def by_others(self, job: str) -> Mapping[str, int]:
-        """Return what jobs other than this one hold, by pool, and what cannot be had at all."""
+        """Return the spot that jobs other than this one hold, by pool, with what no machine can provide."""
         own = self._claims.get(job)
         held = {
             pool: gpus - (own.spot_gpus if own is not None and own.pool == pool else 0)
@@ -60,14 +60,14 @@ class Spot:
         return held
 
     def on_demand_of(self, jobs: Iterable[str]) -> int:
-        """Return the on-demand GPUs that some jobs hold, in all pools, and have not given back elsewhere."""
+        """Return the on-demand GPUs that some jobs hold, also those not yet given back in pools they left."""
         names = (name for job in jobs for name in (job, f"{job} left"))
         return sum(self._claims[name].on_demand_gpus for name in names if name in self._claims)
 
     def outside(self, jobs: Collection[str]) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """Return the spot and the on-demand GPUs that all but these jobs hold, by pool.
 
-        What cannot be had at all counts as held.
+        Spot that no machine can provide counts as held.
         """
         spot, on_demand = Counter(self._scarce), Counter[str]()
         among = frozenset(jobs)
@@ -78,7 +78,7 @@ class Spot:
         return spot, on_demand
 
     def lose(self, pool: str, offered_gpus: int, jobs: Iterable[str]) -> None:
-        """Take back what is held beyond what a pool offers from some of its jobs.
+        """Take back, from these jobs, the spot of a pool that is held beyond what it offers.
 
         The job whose spot was added last loses first; of two at one moment, the one submitted later.
         """
@@ -92,13 +92,13 @@ class Spot:
             excess -= taken
 
     def held(self, job: str) -> int:
-        """Return what a job holds."""
+        """Return the spot GPUs that a job holds; 0 for a job without a claim."""
         return self._claims[job].spot_gpus if job in self._claims else 0
 
     def safe_gpus(self, job: str) -> int:
         """Return how much the pool of a job must offer for the job to keep all the spot that it holds there.
 
-        Those lose before it who added theirs later; of two at one moment, the one submitted later.
+        Jobs that added theirs later lose before it; of two at one moment, the one submitted later.
         """
         own = self._claims.get(job)
         if own is None or not own.spot_gpus:
@@ -112,5 +112,5 @@ class Spot:
         return sum(before)
 
     def copy(self) -> Spot:
-        """Return the same account, to be moved on by itself."""
+        """Return a copy; changes to it do not change this one."""
         return Spot(self._claims.values(), self._scarce)

@@ -1,4 +1,4 @@
-"""What can be learned of a stream from what happens in it: rates, work and speedups of each class."""
+"""Estimates a stream's classes from what happens in it: arrival rates, work and speedups of each class."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from slacktide.budget.estimates.sizes import MEMORY_JOBS, Fading, Sizes, Surviva
 from slacktide.core.speedup import Speedup, Table
 from slacktide.core.types import Job, Phase
 
-PRIOR_EXPONENT = 0.8  # a class of which one width is known is taken to speed up as n ** 0.8
+PRIOR_EXPONENT = 0.8  # a class of which only one width is known is assumed to speed up as n ** 0.8
 REACH = 2.0  # widths are guessed at up to this multiple of the widest one that was tried
 CANDIDATES_PER_DOUBLING = 8  # how finely widths are considered; every allowed one where these are fewer
-SAID_WORK, SAID_JOBS = 0, 1  # the sums of what jobs said of their work
+SAID_WORK, SAID_JOBS = 0, 1  # keys of `ClassKnowledge.said`: the work that jobs declared, and their number
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class LearnedSpeedup:
     def rates(self, widths: list[int]) -> list[float]:
         """Return the rates at some widths: straight lines in logarithms between those that were tried.
 
-        Outside, the last line is followed as far as it may be: nothing speeds up more than in proportion.
+        Outside, the last line continues, at most in proportion: no speedup grows faster than the width.
         """
         tried = self.tried
         xs = np.log(tried)
@@ -74,7 +74,7 @@ def thinned(widths: tuple[int, ...]) -> list[int]:
 
 
 class Estimate(NamedTuple):
-    """A class as it is known by now."""
+    """A class as it is estimated now."""
 
     job_class: JobClass
     sizes: Survival
@@ -90,11 +90,11 @@ class ClassKnowledge:
     work: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))
     """Work done in each phase, for the shares of the phases."""
     said: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))
-    """What jobs said of their work when they came."""
+    """The work that jobs declared when they arrived."""
     sizes: Sizes = field(default_factory=Sizes)
     curves: list[LearnedSpeedup] = field(init=False)
     """[phase]; nothing is learned where speedups are believed."""
-    grid: list[int] = field(init=False)  # allowed widths, not closer to one another than makes a difference
+    grid: list[int] = field(init=False)  # the allowed widths, without those that hardly differ
 
     def __post_init__(self) -> None:
         self.curves = [LearnedSpeedup() for _ in self.declared.phases]
@@ -113,7 +113,7 @@ class ClassKnowledge:
         self.work.age()
 
     def says(self, work_gpu_hours: float) -> None:
-        """Take in what a job says of its work when it comes."""
+        """Take in the work that a job declares when it arrives."""
         self.said.age()
         self.said.add(SAID_WORK, work_gpu_hours)
         self.said.add(SAID_JOBS, 1.0)
@@ -139,12 +139,12 @@ class ClassKnowledge:
         return Estimate(JobClass(job, arrivals_per_hour), sizes)
 
     def _mean_work(self, sizes: Survival) -> float:
-        """Return the mean of what jobs said of their work, where they do, else of what can be seen."""
+        """Return the mean work of a job: as jobs declared it, or as estimated from what was seen."""
         jobs = self.said.get(SAID_JOBS)
         return self.said.get(SAID_WORK) / jobs if jobs else sizes.mean_gpu_hours
 
     def _shares(self) -> list[float]:
-        """Return which share of the work each phase is; one that no job has reached is like that before."""
+        """Return each phase's share of the work; one that no job has reached is taken to be like the last."""
         works: list[float] = []
         for phase in range(len(self.declared.phases)):
             works.append(self.work.get(phase) or (works[-1] if works else 1.0))
@@ -152,7 +152,7 @@ class ClassKnowledge:
         return [work / total for work in works]
 
     def _speedups(self, widths: list[int]) -> list[Speedup]:
-        """Return the speedup in each phase; one that no job has reached is like that before."""
+        """Return the speedup in each phase; for one that no job has reached, that of the phase before."""
         if self.believed:
             return [phase.speedup for phase in self.declared.phases]
         found: list[Speedup] = []
@@ -165,7 +165,7 @@ class ClassKnowledge:
         return found
 
     def candidates(self) -> list[int]:
-        """Return the widths to consider: those within reach of what was tried, or all where none must be."""
+        """Return the widths to consider: all if speedups are believed, else those in reach of tried ones."""
         if self.believed:
             return self.grid
         tried = {gpus for curve in self.curves for gpus in curve.tried}
@@ -182,7 +182,7 @@ class ClassKnowledge:
         }
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Know of the class what was written down."""
+        """Replace all that was seen of the class by a memory."""
         self.work.recall(memory["work"])
         self.said.recall(memory["said"])
         self.sizes.recall(memory["sizes"])
@@ -245,7 +245,7 @@ class Knowledge:
         }
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Know what was written down, and nothing else."""
+        """Replace all that is known by a memory."""
         self.pace.recall(memory["pace"])
         self.arrivals.recall(memory["arrivals"])
         self.known = {}

@@ -1,4 +1,4 @@
-"""The optimum for a stream, learned while it runs."""
+"""Online width: learns a stream's classes while it runs, and gives jobs the widths that are best for them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class OnlineWidth:
     work: str = "learn"
     """`learn` estimates the work of jobs from those that came; `declared` believes what each says."""
     period_jobs: float = 25.0
-    """Widths are computed anew after the time of this many arrivals; at the start more often."""
+    """Widths are computed again after the time of this many arrivals; at the start more often."""
     changes_per_job: float = CHANGES_PER_JOB
     """How likely it is with each arrival that the pace has changed for good."""
     repay_jobs: float = 40.0
@@ -83,7 +83,7 @@ class OnlineWidth:
         return self.work == "declared"
 
     def begin(self, fleet: Fleet) -> OnlineRun:
-        """Start to learn."""
+        """Return the allocator of one run, which learns from then on."""
         budget = fleet.budget_gpus if self.budget_gpus is None else self.budget_gpus
         if not math.isfinite(budget):
             raise InputError("online-width must be given a budget, got none; set budget_gpus")
@@ -178,21 +178,21 @@ class OnlineRun:
         return self.given.needs_sizes
 
     def _listen(self, view: FleetView) -> None:
-        """Take in what the jobs that came since the last decision say of their work."""
+        """Take in the work that the jobs that came since the last decision declare."""
         assert view.jobs.work_gpu_hours is not None
         for job, one in self.new:
             self.knowledge.known[one].says(float(view.jobs.work_gpu_hours[_place(view, job)]))
 
     def _go_on(self, view: FleetView) -> None:
-        """Let jobs that run already when it decides for the first time go on as they are."""
+        """Let jobs that already run at the first decision keep their widths."""
         held = dict(zip(view.jobs.ids.tolist(), view.jobs.gpus.tolist(), strict=True))
         for job, one in self.new:
             if held[job]:
                 self.paths[job] = (held[job],) * len(self.knowledge.classes[one].phases)
-        self.new = [each for each in self.new if each[0] not in self.paths]
+        self.new = [(job, index) for job, index in self.new if job not in self.paths]
 
     def _plan(self, view: FleetView) -> None:
-        """Compute all widths anew from what is known."""
+        """Compute all widths again from what is known, and set when to do so next."""
         pace = self.knowledge.pace
         wait_jobs = min(self.given.period_jobs, 1 + pace.count / 8)
         self.wake_hours = view.now_hours + wait_jobs / pace.per_hour(view.now_hours)
@@ -207,7 +207,7 @@ class OnlineRun:
         self._catch_up(view, known)
 
     def _target(self, view: FleetView, known: Mapping[int, Estimate], least_gpus: float) -> float:
-        """Return what to plan for: the budget, and a little of what the account holds or owes."""
+        """Return the GPUs to plan for: the budget, and a little of what was saved or overspent so far."""
         ways: dict[int, Way] = {index: turn.paths[0] for index, turn in self.turns.items() if turn.paths}
         spent = view.spent_gpu_hours + committed_gpu_hours(view, known, ways)
         held = self.budget_gpus * view.now_hours - spent
@@ -216,10 +216,10 @@ class OnlineRun:
         return repaying.target_gpus(held, self.budget_gpus, least_gpus, self.knowledge.pace, view.now_hours)
 
     def _catch_up(self, view: FleetView, known: Mapping[int, Estimate]) -> None:
-        """Widen jobs that began in ignorance, step by step as their progress shows what a step is worth.
+        """Widen jobs that started before their class was known, as their progress shows what that is worth.
 
-        Only while few of the class are done: later a width that is far off is a plan that wavers, and to
-        follow it would cost a restart each time.
+        Only while few jobs of the class are done: later, a planned width that is far off comes from a plan
+        that wavers, and following it would cost a restart each time.
         """
         jobs, seen = view.jobs, self.knowledge.known
         young = {index for index in known if seen[index].sizes.finished_jobs < YOUNG_JOBS}
@@ -241,7 +241,7 @@ class OnlineRun:
         turn.wide_share = one.paths[-1].share if len(one.paths) > 1 else 0.0
 
     def _path(self, declared: JobClass, index: int) -> tuple[int, ...]:
-        """Settle the way of a new job."""
+        """Return the widths of a new job by phase: in turn the narrow or the wide way, sometimes a trial."""
         turn = self.turns.get(index)
         if turn is None or not turn.paths:
             return (declared.widths[0],) * len(declared.phases)
@@ -256,7 +256,7 @@ class OnlineRun:
         return self._trial(index, path)
 
     def _trial(self, index: int, path: tuple[int, ...]) -> tuple[int, ...]:
-        """Return a way a little wider or narrower where that would teach the slope, else the same."""
+        """Return a slightly wider or narrower way if that would teach the slope, else the same."""
         known = self.knowledge.known[index]
         if known.believed:
             return path
@@ -273,8 +273,8 @@ class OnlineRun:
 
 def nearest(grid: list[int], gpus: int, factor: float) -> int:
     """Return the allowed width nearest to a multiple of a width, on that side of it; itself at the end."""
-    beyond = [one for one in grid if (one > gpus if factor > 1 else one < gpus)]
-    return min(beyond, key=lambda one: abs(one - gpus * factor), default=gpus)
+    beyond = [width for width in grid if (width > gpus if factor > 1 else width < gpus)]
+    return min(beyond, key=lambda width: abs(width - gpus * factor), default=gpus)
 
 
 def _place(view: FleetView, job: int) -> int:

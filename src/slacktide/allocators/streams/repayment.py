@@ -1,8 +1,8 @@
-"""The slow account of a stream on an average budget: what was saved or overspent is made up for slowly.
+"""Spreads what a stream saved or overspent, against its average budget, over many of its coming jobs.
 
-Jobs that came by chance more or less often than they do on average must not turn into wide and narrow jobs:
-near the least budget a little less money costs much time. So what the account holds is spread over as many
-arrivals as it takes until chance has made it that large.
+More or fewer jobs than usual, by chance, must not lead to narrow and wide jobs: near the least budget a
+little less money costs much time. So what was saved or overspent is spread over about as many arrivals as
+chance needs to make it that large.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Way = Sequence[int]  # a width for each phase
 
 
 class Repaying(NamedTuple):
-    """How what an account holds is spread over the time to come."""
+    """Over how many arrivals what was saved or overspent is spread."""
 
     least_jobs: float  # at least over the time of this many arrivals ...
     roots: float
@@ -39,7 +39,7 @@ class Repaying(NamedTuple):
         pace: ArrivalRate,
         now_hours: float,
     ) -> float:
-        """Return what to plan for when the account holds this much, or owes it."""
+        """Return the GPUs to plan for if this much was saved; a negative number was overspent."""
         jobs = max(self.least_jobs, self.roots * math.sqrt(pace.dispersion * pace.count))
         most_gpus = self.most_share * max(budget_gpus - least_gpus, 0.0)
         more_gpus = held_gpu_hours * pace.per_hour(now_hours) / jobs
@@ -48,7 +48,7 @@ class Repaying(NamedTuple):
 
 
 def committed_gpu_hours(view: FleetView, known: Mapping[int, Estimate], ways: Mapping[int, Way]) -> float:
-    """Return the GPU-hours that the jobs present will still need, as far as one can say.
+    """Return an estimate of the GPU-hours that the present jobs will still need.
 
     Each keeps the width that it holds until its phase ends and then goes the way of its class.
     """
@@ -69,7 +69,7 @@ def committed_gpu_hours(view: FleetView, known: Mapping[int, Estimate], ways: Ma
 
 
 def left_gpu_hours(view: FleetView, known: Mapping[int, Estimate]) -> np.typing.NDArray[np.float64]:
-    """Return the work that each job has left: by what it says, or the mean of those that came so far."""
+    """Return the work that each job has left: as it declares, or the mean of jobs that came this far."""
     jobs = view.jobs
     if jobs.work_gpu_hours is not None:
         return np.maximum(jobs.work_gpu_hours - jobs.progress_gpu_hours, 0.0)
