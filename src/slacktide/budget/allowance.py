@@ -1,4 +1,4 @@
-"""Money over time: what a fleet may spend in each period, and what it has spent when."""
+"""Money over time: what a fleet may spend in each period, and what it has spent and when."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.core.units import HOURS_PER_MONTH
 
 Renewal: TypeAlias = Literal["calendar", "rolling", "fixed"]
-"""When there is money again: with each calendar month (UTC); always for what was spent a period ago; or in
-periods of one length, counted from the beginning of the run."""
+"""When a budget is renewed: with each calendar month (UTC); continuously, so that it always covers the last
+period; or in periods of one length, counted from the beginning of the run."""
 RENEWALS: tuple[Renewal, ...] = ("calendar", "rolling", "fixed")
 
 
@@ -63,7 +63,8 @@ class Allowance:
         return Period(since, until, self.usd * share)
 
     def _month(self, now_hours: float) -> tuple[float, float]:
-        """Return when the calendar month of a moment began and ends; a moment before its end is its end."""
+        """Return when a moment's calendar month begins and ends; just before a month counts as in it."""
+
         now = (self.start + timedelta(hours=now_hours + 1e-7)).astimezone(UTC)
         first = datetime(now.year, now.month, 1, tzinfo=UTC)
         following = datetime(now.year + now.month // 12, now.month % 12 + 1, 1, tzinfo=UTC)
@@ -79,7 +80,7 @@ class Spending:
     sums_usd: list[float] = field(default_factory=list)  # all that was spent up to each of these times
 
     def add(self, until_hours: float, usd: float) -> None:
-        """Take in what a stretch cost that ended at a time; a stretch counts where it ends."""
+        """Add the cost of a stretch that ended at this time; all of it counts as spent then."""
         if usd == 0.0:
             return
         place = bisect_left(self.hours, until_hours)
@@ -94,6 +95,6 @@ class Spending:
         return self.sums_usd[-1] if self.sums_usd else 0.0
 
     def since(self, hours: float) -> float:
-        """Return what was spent after a moment; what ended at that very moment was before it."""
+        """Return what was spent after a moment; a stretch that ended at that very moment does not count."""
         before = bisect_right(self.hours, hours + TIME_TOLERANCE_HOURS)
         return self.total_usd - (self.sums_usd[before - 1] if before else 0.0)

@@ -32,9 +32,9 @@ class JobClass:
     job: Job
     arrivals_per_hour: float
     speedup_said: bool = True
-    """Whether its file says how it scales; else its speedup is only what is assumed of all."""
+    """Whether its file says how it scales; else its speedup is the general assumption."""
     phases: tuple[Phase, ...] = field(init=False, repr=False, compare=False)
-    """What a job passes through, in order; one phase where the template names none."""
+    """The phases of a job, in order; one phase if the template names none."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.arrivals_per_hour) and self.arrivals_per_hour > 0):
@@ -77,22 +77,22 @@ class JobClass:
 
 @dataclass(frozen=True, slots=True)
 class JobTemplate:
-    """A class of jobs that share one market and its money; where a job says nothing, this counts."""
+    """A class of jobs that share one market and its money; jobs take from it what they do not say."""
 
     job: Job
     """What such a job is like; its work is that of the mean job, its deadline counts from submission."""
     arrivals_per_hour: float
     weight: float = 1.0
-    """How many times as much as a usual job's an hour of its waiting counts."""
+    """How many times as much an hour of its waiting counts as that of a usual job."""
     patience_hours: float = math.nan
-    """How long it may go without GPUs before it rents on demand; not a number: as the allocator thinks."""
+    """How long it may go without GPUs before it rents on demand; not-a-number: the allocator decides."""
 
     @property
     def name(self) -> str:
         return self.job.name
 
     def member(self, submitted_hours: float, size: float) -> Member:
-        """Return a job of this class, whose work is so many times that of the mean job."""
+        """Return a job of this class whose work is `size` times that of the mean job."""
         return Member(
             submitted_hours,
             self.job,
@@ -109,13 +109,13 @@ class Member:
 
     submitted_hours: float  # on the clock of the run
     template: Job
-    """What it shares with its class; work, deadline and value are those of the class where it has none."""
+    """What it shares with its class, including work, deadline and value if these are None below."""
     work_gpu_hours: float | None = None
     deadline_hours: float | None = None  # from its submission; infinite: none
     value_usd: float | None = None
     weight: float = 1.0
     patience_hours: float = math.nan
-    """How long it may go without GPUs before it rents on demand; not a number: as the allocator thinks."""
+    """How long it may go without GPUs before it rents on demand; not-a-number: the allocator decides."""
     name: str = ""
     kind: str = ""  # its class
     owner: str = ""
@@ -140,7 +140,7 @@ class Member:
 
     @property
     def worthless_hours(self) -> float:
-        """When its result is worth nothing, from its submission: as much later as its class says."""
+        """Hours from its submission until its result is worthless: in its class's ratio to the deadline."""
         late = self.template.worthless_after_hours
         if late is None or self.due_hours == math.inf:
             return self.due_hours
@@ -165,14 +165,14 @@ class Member:
 
 @lru_cache(maxsize=64)
 def width_array(widths: tuple[int, ...]) -> Floats:
-    """Return widths as an array: classes share their tuples, and arrays are slow to make of them."""
+    """Return widths as an array; cached, because classes share tuples that are slow to convert."""
     found = np.array(widths, dtype=np.float64)
     found.flags.writeable = False
     return found
 
 
 def speedups_at(speedup: Speedup, widths: Floats) -> Floats:
-    """Evaluate a speedup at many widths: at once where it is of our own forms, else one by one."""
+    """Evaluate a speedup at many widths: at once if it is one of our own forms, else one by one."""
     if type(speedup) not in CONCAVE:
         return np.array([float(speedup(width)) for width in widths.tolist()])
     found: Floats

@@ -16,11 +16,11 @@ from slacktide.physics.ledger import Use
 
 @compilable
 def granted(held: Ints, wanted: Ints, gpus: int) -> Ints:
-    """Return what each job is given of the GPUs that can be used, where not all that is wanted is there yet.
+    """Return how many GPUs each job gets while there are fewer usable GPUs than are wanted.
 
-    A job that is to have less gives it up at once. Then, in the order of the jobs, each that is to have more
-    gets all of it or keeps what it has: a partial start would cost a restart. A later one may take what an
-    earlier one cannot use yet.
+    A job that should have fewer gives them up at once. Then, in the order of the jobs, each that should have
+    more gets all that it wants or keeps what it has: a partial start would cost a restart. A later job may
+    take GPUs that are too few for an earlier one.
     """
     given = np.minimum(held, wanted)
     free = gpus - given.sum()
@@ -33,18 +33,18 @@ def granted(held: Ints, wanted: Ints, gpus: int) -> Ints:
 
 
 class Nodes(NamedTuple):
-    """Some nodes to which the same happened at one time."""
+    """A number of nodes and their common time: when they will be ready, or since when they are idle."""
 
     hours: float
     nodes: int
 
 
 class Unused(NamedTuple):
-    """GPUs that are paid for and that no job holds, by why."""
+    """GPUs that are paid for and that no job holds, by reason."""
 
-    boot: int  # on their way
+    boot: int  # on nodes that are not ready yet
     idle: int  # on nodes that no job uses
-    rounding: int  # on nodes of which others are in use
+    rounding: int  # on nodes that are partly used
 
 
 UNUSED: tuple[Use, ...] = ("boot", "idle", "rounding")  # what the ledger calls the parts of `Unused`
@@ -88,7 +88,7 @@ class Cluster:
 
     @property
     def next_hours(self) -> float:
-        """When a node will be ready or be given back."""
+        """When the next node will be ready or be given back."""
         comes = self.on_their_way[0].hours if self.on_their_way else math.inf
         goes = self.standing_idle[0].hours + self.grace_hours if self.standing_idle else math.inf
         return min(comes, goes)
@@ -97,20 +97,20 @@ class Cluster:
         return -(-gpus // self.node_gpus)
 
     def pass_time(self, hours: float, held_gpus: int) -> None:
-        """Count what is paid for, and what of it stayed unused."""
+        """Count the GPU-hours that are paid for, and those of them that stayed unused."""
         boot, idle, rounding = self.unused(held_gpus)
         self.billed_gpu_hours += (held_gpus + boot + idle + rounding) * hours
         self.fragmented_gpu_hours += rounding * hours
         self.idle_gpu_hours += (boot + idle) * hours
 
     def unused(self, held_gpus: int) -> Unused:
-        """Return what is paid for and held by no job, where jobs hold this many GPUs."""
+        """Return the GPUs that are paid for but unused while jobs hold this many."""
         used = self.nodes_for(held_gpus) * self.node_gpus
         idle = 0 if self.last_call else self.ready * self.node_gpus - used
         return Unused(self.coming * self.node_gpus, idle, used - held_gpus)
 
     def arrive(self, now_hours: float) -> bool:
-        """Take in the nodes that are ready by now and give back those whose grace is over."""
+        """Add nodes that are ready by now and give back those past their grace; return whether any came."""
         before = self.ready
         while self.on_their_way and self.on_their_way[0].hours <= now_hours:
             count = self.on_their_way[0].nodes
@@ -122,7 +122,7 @@ class Cluster:
         return came
 
     def resize(self, nodes: int, now_hours: float) -> None:
-        """Make it this many nodes, those on their way included."""
+        """Request, cancel or release nodes to have this many, those on their way included."""
         if nodes - self.ready > self.coming:
             self._request(nodes - self.rented, now_hours)
         elif self.coming:
@@ -137,7 +137,7 @@ class Cluster:
         self.peak = max(self.peak, self.rented)
 
     def keep_nothing(self, now_hours: float) -> None:
-        """Give idle nodes back at once from now on, and pay for those only that are used or come."""
+        """From now on give idle nodes back at once, and pay only for nodes that are used or on their way."""
         self.grace_hours = 0.0
         self.last_call = True
         self._give_back(now_hours)

@@ -1,8 +1,8 @@
-"""Mean response time against budget, for all budgets at once: what each GPU more would buy.
+"""Mean response time against budget, for all budgets at once: what each further GPU would buy.
 
 The frontier is convex and falls, from the least budget on which the work gets done to where all classes
-are at their fastest. Among whole widths it is made of straight edges, and all its corners are found;
-among real widths it is sampled at prices in equal ratios, and a budget between samples is solved anew.
+are at their fastest. Among whole widths it is made of straight edges, and all its corners are found; among
+real widths it is sampled at prices in equal ratios, and a budget between samples is solved by itself.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class WidthSteps:
     items: Items
     hulls: tuple[ItemHull, ...]
     item: Ints  # the item of each step
-    gpus: Floats  # GPUs more on average over time, by step
-    jobs: Floats  # jobs fewer on average over time, by step
-    price: Floats  # jobs fewer by one GPU more; never rises
+    gpus: Floats  # how many more GPUs are rented on average over time, by step
+    jobs: Floats  # how many fewer jobs are present on average over time, by step
+    price: Floats  # how many fewer jobs are present per GPU more; never rises
 
     @classmethod
     def of(cls, classes: Sequence[JobClass]) -> WidthSteps:
@@ -144,7 +144,7 @@ def _below(paths: Paths, low: WidthChoice, high: WidthChoice) -> WidthChoice | N
 
 SAMPLES = 256  # prices at which a frontier among real widths is sampled
 PRICE_RATIO = 4.0
-PRICE_STEPS = 64  # how far from the mean price samples are sought: by this ratio at most so often
+PRICE_STEPS = 64  # the range of sampled prices reaches at most this many times that ratio from the mean price
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,11 +153,11 @@ class FrontierSamples:
 
     choices: WidthOptions
     totals: tuple[Total, ...]
-    price: Floats  # jobs fewer by the next GPU, by sample
+    price: Floats  # how many fewer jobs are present with the next GPU, by sample
 
     @classmethod
     def of(cls, classes: Sequence[JobClass]) -> FrontierSamples:
-        """Sample from the price above which nothing changes to that below which nothing does."""
+        """Sample between the prices above and below which the choice no longer changes."""
         choices = real_choices_of(classes)
         ends = choices.cheapest(0.0, 1.0), choices.cheapest(1.0, 0.0)
         if ends[1].gpus <= ends[0].gpus:
@@ -171,7 +171,7 @@ class FrontierSamples:
         for index, total in enumerate(sampled):
             if total.gpus > sampled[kept[-1]].gpus * (1.0 + TIE_SHARE):
                 kept.append(index)
-        # What stays best over a range of prices counts at the least of them: that is what the next GPU buys.
+        # A choice that is best over a range of prices gets the lowest of them: what the next GPU buys.
         until = [index - 1 for index in kept[1:]]
         last = [*np.concatenate((prices[:1], prices))[until], 0.0]
         return cls(choices, tuple(sampled[index] for index in kept), np.array(last))
@@ -189,7 +189,7 @@ class FrontierSamples:
 
 
 def _until(choices: WidthOptions, price: float, ratio: float, end: Total) -> float:
-    """Move a price until the choice is as at the end of all prices."""
+    """Multiply a price by a ratio until the choice is `end`, the one at that end of all prices."""
     for _ in range(PRICE_STEPS):
         if math.isclose(choices.cheapest(1.0, price).gpus, end.gpus, rel_tol=TIE_SHARE):
             break

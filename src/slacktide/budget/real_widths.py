@@ -4,10 +4,10 @@ A phase of work X that begins with a pause of R hours takes R + X / s(k) hours o
 (w + v k) (R + X / s(k)); in terms of 1 / s that is convex wherever s is concave, so one width is best:
 Amdahl's law, power laws and straight pieces (linear speedups, measured tables) have it in closed form; where
 no restart precedes them, pieces are straight in the plane of GPU-hours and hours too, and their corners are
-enough. Any other speedup is searched from a fine grid on by golden sections. Classes whose phases hang
-together walk through a grid of PATH_GRID widths in equal ratios, with all allowed whole widths and all
-corners of tables. What that misses is small, as costs are flat near their least: on 450 random fleets with
-widths from 1 to 64, at most 4e-6 of the mean response against a grid eight times as fine.
+enough. For any other speedup golden sections search around the best width of a fine grid. Classes whose
+phases depend on each other use a grid of PATH_GRID widths in equal ratios, with all allowed whole widths and
+all corners of tables. What that misses is small, as costs are flat near their minimum: on 450 random fleets
+with widths from 1 to 64, at most 4e-6 of the mean response against a grid eight times as fine.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class PowerPhases:
 def power_root(share: Floats, exponent: Floats, target: Floats) -> Floats:
     """Solve share * k ** (p + 1) + (1 - p) * k = target for k, where share > 0 and target >= 0.
 
-    The left side rises and is convex, and from where one of its terms alone is the target Newton's method
-    falls towards the root without ever passing it.
+    The left side rises and is convex, so from a width at which one of its terms alone is the target, Newton's
+    method falls towards the root without ever passing it.
     """
     line = 1.0 - exponent
     width = np.minimum(
@@ -137,7 +137,7 @@ class PausedPieces:
         return WidthChoice(gpu_hours[pick], hours[pick], widths[pick])
 
     def _best(self, hour_weight: float, gpu_hour_weight: float) -> tuple[Floats, Floats]:
-        """Return the best width of each piece, and its speed; a piece that is not faster is left at once."""
+        """Return the best width of each piece, and its speed; on a piece that is flat, its least width."""
         rises = self.most_speed > self.least_speed
         slope = np.divide(
             self.most_speed - self.least_speed,
@@ -223,7 +223,7 @@ def section(speedup: Speedup, weights: Weights, start_share: float, low: float, 
     return (low + high) / 2.0
 
 
-PATH_GRID = 1024  # widths in the grid of a class whose phases hang together
+PATH_GRID = 1024  # widths in the grid of a class whose phases depend on each other
 
 Member = tuple[JobClass, Phase]
 
@@ -242,7 +242,7 @@ def real_choices_of(classes: Sequence[JobClass]) -> WidthOptions:
 
 
 def _maker(job_class: JobClass, phase: Phase) -> Callable[[list[Member]], WidthChooser]:
-    """Return what makes the part that chooses for a phase, or for all of a class."""
+    """Return the function that makes the chooser for a phase, or for all phases of a class."""
     if is_bound(job_class):
         return _paths
     straight = _pieces if job_class.restart_hours > 0 else _corners_only

@@ -71,7 +71,7 @@ class Stream:
         return Stream(self.arrival_hours[:count], self.class_index[:count], self.size[:count])
 
     def sped_up(self, from_hours: float, factor: float) -> Stream:
-        """Return the stream with everything after a time coming this many times as fast."""
+        """Return the stream with all jobs after a time arriving this many times as fast."""
         if not factor > 0:
             raise InputError(f"factor must be > 0, got {factor:g}")
         late = np.maximum(self.arrival_hours - from_hours, 0.0)
@@ -90,8 +90,8 @@ def numbers_in_class(class_index: Ints) -> Ints:
 def realised_classes(classes: Sequence[JobClass], stream: Stream) -> tuple[JobClass | None, ...]:
     """Return the classes with the rates and mean work that a stream really had; None where no job came.
 
-    With them the frontier is the best that any policy could have done on this very stream; with restarts,
-    that any policy could have done which gives the jobs of a class the same widths.
+    Their frontier is the best that any policy could have done on this very stream; with restarts, the best
+    among policies that give all jobs of a class the same widths.
     """
     counts = np.bincount(stream.class_index, minlength=len(classes))
     sizes = np.bincount(stream.class_index, weights=stream.size, minlength=len(classes))
@@ -109,12 +109,12 @@ def _rescaled(one: JobClass, arrivals_per_hour: float, size: float) -> JobClass:
 class Bursts(NamedTuple):
     """How arrivals come in bursts: calm and busy spells of random length, at one long-run rate.
 
-    As it stands gaps vary 1.6 times as much as a Poisson stream's, and counts 10 times; of real clusters'
-    streams those figures are 1.2 to 2.7 and 5 to 9.
+    With the defaults gaps vary 1.6 times as much as in a Poisson stream, and counts 10 times; in streams of
+    real clusters these figures are 1.2 to 2.7 and 5 to 9.
     """
 
     factor: float = 5.0
-    """How many times as fast as on average jobs come in a busy spell."""
+    """How many times as fast as on average jobs arrive in a busy spell."""
     time_share: float = 0.12
     """Share of the time that is busy."""
     jobs: float = 12.0
@@ -122,7 +122,7 @@ class Bursts(NamedTuple):
 
     @property
     def calm_factor(self) -> float:
-        """The pace of calm spells, so that the average is one."""
+        """The rate of calm spells in multiples of the average: such that the average is 1."""
         return (1.0 - self.factor * self.time_share) / (1.0 - self.time_share)
 
 
@@ -174,7 +174,7 @@ ARRIVALS = ("poisson", "bursty")
 
 
 def _bursty(clock: Floats, bursts: Bursts, rng: np.random.Generator) -> Floats:
-    """Turn arrivals at pace one into arrivals at a pace that changes from spell to spell.
+    """Turn arrivals at rate 1 into arrivals at a rate that changes from spell to spell.
 
     `clock` counts expected arrivals; the spells say how many hours pass while it moves on.
     """

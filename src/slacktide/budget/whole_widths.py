@@ -1,13 +1,13 @@
-"""What is best among tabulated widths at a price, for single phases and for phases that hang together.
+"""Choose the best of tabulated widths at a price, for single phases and for phases that depend on each other.
 
 Single phases: the widths worth having lie on the lower convex hull of hours against GPU-hours. A width above
 the hull is beaten by a mix of two others. From corner to corner the hull buys hours for GPU-hours at a
 falling rate, so at any price the best corner is where the rate falls below the price.
 
 Classes in which a change of width costs a restart: whole paths are compared, and the best one is a shortest
-path over (phase, width). A phase is entered at the same width for nothing, or from the best width of all
-before plus a restart at the new width: nothing but the best one need be remembered, so a phase costs
-O(widths) and not O(widths squared). The restart of a job's first start is part of what its first phase takes.
+path over (phase, width). A phase is entered at the same width for nothing, or from the best of all widths
+before plus a restart at the new width: only the best one has to be remembered, so a phase costs O(widths) and
+not O(widths squared). The restart of a job's first start is part of what its first phase takes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Hulls:
         return cls(start, rows.widths[kept], rows.hours[kept], rows.gpu_hours[kept], edge)
 
     def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> WidthChoice:
-        """Take every edge that buys hours for less than their worth."""
+        """Take every edge whose saved hours are worth more than its GPU-hours."""
         edge = self.edge
         saved = self.hours[edge] - self.hours[edge + 1]
         spent = self.gpu_hours[edge + 1] - self.gpu_hours[edge]

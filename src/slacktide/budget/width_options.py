@@ -1,9 +1,9 @@
-"""What can be chosen, and the best choice when an hour and a GPU-hour have a price.
+"""The widths that can be chosen, and the best choice when an hour and a GPU-hour have a price.
 
 The budget couples the classes by one number only: the price of a GPU-hour in hours, the nu of the papers.
 Given it, every *item* is chosen alone: an item is a phase, where changing the width is free, or all
 phases of a class, where it is not. A *part* knows how to choose for items of one kind; `WidthOptions` puts
-parts together, so that the search over prices does not see what lies behind.
+parts together, so that the search over prices does not depend on how they choose.
 
 The search: two choices, one within the budget and one beyond it, lie on a chord in the plane of GPUs and
 jobs present. The best choice at the chord's own price either lies below it and takes the place of one of the
@@ -56,17 +56,17 @@ class WidthChoice(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """What an hour and a GPU-hour count."""
+    """The weights of an hour and of a GPU-hour."""
 
     hour: float
     gpu_hour: float
 
 
 class WidthChooser(Protocol):
-    """Items of one kind."""
+    """Chooses widths for items of one kind."""
 
     def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> WidthChoice:
-        """Minimise weighted hours and GPU-hours for each item; at ties whichever has less of the other."""
+        """Minimise weighted hours and GPU-hours for each item; if one weighs 0, it decides between equals."""
         ...
 
 
@@ -108,9 +108,9 @@ def _tied(values: Floats, start: Ints, lengths: Ints) -> Floats:
 
 
 CHORD_TOLERANCE = 1e-14
-"""A choice counts as below a chord by more than this share of its cost: sums are no more exact."""
-PATIENCE = 12  # after this many chords every second step halves the range of prices: chords alone may creep
-MOST_STEPS = 400  # the search ends here where rounding keeps a chord from ever being an edge
+"""A choice is below a chord only if by more than this share of its cost: sums are no more exact."""
+PATIENCE = 12  # after this many chords every second step halves the range of prices: chords may be slow
+MOST_STEPS = 400  # the search ends here if rounding keeps every chord from being an edge
 NEAR = 1e-5  # how far from the price of a chord its true price may be, as a share of it
 
 
@@ -151,7 +151,7 @@ def items_of(classes: Sequence[JobClass]) -> Items:
 
 
 class Total(NamedTuple):
-    """A choice, and what it comes to over all classes."""
+    """A choice, and its totals over all classes."""
 
     choice: WidthChoice
     gpus: float  # GPUs rented on average over time
@@ -197,7 +197,7 @@ class FrontierEdge(NamedTuple):
 
     low: Total
     high: Total
-    price: float  # jobs fewer by one more GPU
+    price: float  # how many fewer jobs are present with one more GPU
 
 
 def find_edge(choices: WidthOptions, is_low: Callable[[Total], bool]) -> FrontierEdge:
@@ -223,9 +223,9 @@ def find_edge(choices: WidthOptions, is_low: Callable[[Total], bool]) -> Frontie
 
 
 def polished(choices: WidthOptions, edge: FrontierEdge, is_low: Callable[[Total], bool]) -> FrontierEdge:
-    """Bisect the price of an edge where choices move smoothly with it.
+    """Bisect the price of an edge if choices change smoothly with it.
 
-    There a chord is an edge to within rounding as soon as its ends are some 1e-7 apart.
+    Then a chord is an edge to within rounding as soon as its ends are some 1e-7 apart.
     """
     low, high = (choices.cheapest(1.0, edge.price * (1.0 + side * NEAR)) for side in (1.0, -1.0))
     if not is_low(low) or is_low(high):

@@ -1,4 +1,4 @@
-"""A budget's whole answer: the optimum, one width for all instead, and what more or less money would buy."""
+"""What a budget buys: the optimum, the best single width in comparison, and what other budgets would buy."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def _mixed(low: BestOneWidth, high: BestOneWidth, share: float) -> BestOneWidth:
 
 
 def one_widths(classes: Sequence[JobClass], integer: bool = True) -> OneWidths:
-    """Try every width for all classes; one that may not have it takes the next narrower it may have.
+    """Try every width for all classes; a class that may not have it takes its next narrower width.
 
-    A class whose narrowest width is wider still takes that one.
+    A class whose narrowest width is wider takes that one.
     """
     widths = _tried(classes, integer)
     gpus, jobs = np.zeros(len(widths)), np.zeros(len(widths))
@@ -186,6 +186,6 @@ def _rounded(gpus: float) -> float:
 def answer(
     frontier: Frontier, budget_gpus: float, *, usd_per_gpu_hour: float | None = None, integer: bool = True
 ) -> WidthPlan:
-    """Answer a budget on a frontier. Raises InfeasibleError where it is too small."""
+    """Return what a budget buys on a frontier. Raises InfeasibleError if it is too small."""
     singles = one_widths(frontier.job_classes, integer)
     return WidthPlan(frontier.plan_at(budget_gpus), frontier, singles, usd_per_gpu_hour)

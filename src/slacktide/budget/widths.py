@@ -1,7 +1,7 @@
-"""How wide each class of jobs should be, so that jobs are done soonest on an average budget.
+"""How wide each class of jobs should be to minimise mean response time on an average budget.
 
 Over all online policies the optimum is a fixed width for each class (and phase): every job starts at
-once on its width and keeps it; no job queues, and sizes need not be known. What remains is
+once on its width and keeps it; no job queues, and sizes need not be known. It remains to
 
     minimise the jobs present, sum of arrivals x hours, subject to sum of arrivals x GPU-hours <= budget,
 
@@ -59,7 +59,7 @@ class ClassPlan:
 
     name: str
     paths: tuple[PathShare, ...]
-    """One way, or two where this class is the one that is mixed; narrow before wide."""
+    """One path, or two if this is the class that is mixed; narrow before wide."""
     response_hours: float  # mean over the class's jobs
     average_gpus: float  # GPUs rented for this class, on average over time
 
@@ -92,7 +92,7 @@ class FleetPlan:
 def optimum(
     classes: Sequence[JobClass], choices: WidthOptions, budget_gpus: float, integer: bool
 ) -> FleetPlan:
-    """Return the best of some choices on a budget that was checked; without `integer` widths may be real."""
+    """Return the best choice on a budget that was checked; without `integer` widths may be real."""
 
     def is_low(total: Total) -> bool:
         return total.gpus <= budget_gpus * (1.0 + TIE_SHARE)
@@ -107,7 +107,7 @@ def optimum(
 
 
 def checked_budget(budget_gpus: float, least_gpus: float) -> float:
-    """Return a budget as a float; raises InputError for no amount, InfeasibleError below the least."""
+    """Return a budget as a float; raises InputError if impossible, InfeasibleError below the least."""
     if not (math.isfinite(budget_gpus) and budget_gpus >= 0):
         raise InputError(f"budget_gpus must be a finite number >= 0, got {budget_gpus:g}")
     if least_gpus > budget_gpus * (1.0 + TIE_SHARE):
@@ -126,7 +126,7 @@ def rounded_up(value: float) -> str:
 
 
 class Mix(NamedTuple):
-    """A choice for each item, and another for one of them that a share of its jobs takes."""
+    """A choice for each item, and for one of them another choice, which a share of its jobs takes."""
 
     choice: WidthChoice
     item: int = -1  # the item that is mixed; -1 if none is
@@ -137,9 +137,9 @@ class Mix(NamedTuple):
 
 
 def between(items: Items, low: WidthChoice, high: WidthChoice, budget_gpus: float) -> Mix:
-    """Go over from one choice to another item by item until the budget is used up.
+    """Change from one choice to another, item by item, until the budget is used up.
 
-    Both are best at one price, so any order is; the item at which the budget ends is mixed.
+    Both are best at the same price, so any order is; the item at which the budget ends is mixed.
     """
     rate, first = items.arrivals_per_hour, items.first_phase
     room = budget_gpus - math.fsum(rate * low.gpu_hours)
@@ -186,7 +186,7 @@ def purified(classes: Sequence[JobClass], items: Items, mix: Mix) -> Mix:
 def assemble(
     classes: Sequence[JobClass], items: Items, mix: Mix, budget_gpus: float, price: float
 ) -> FleetPlan:
-    """Write a plan; `price` is the jobs that one more GPU makes fewer."""
+    """Make a plan; `price` is how many fewer jobs are present with one more GPU."""
     hours = np.add.reduceat(mix.choice.hours, items.first_item).tolist()
     gpu_hours = np.add.reduceat(mix.choice.gpu_hours, items.first_item).tolist()
     widths = whole(mix.choice.widths)
@@ -248,7 +248,7 @@ def least_budget_gpus(classes: Sequence[JobClass]) -> float:
 
 
 class WidthsOf:
-    """What can be chosen for some classes, tabulated once for many questions."""
+    """The choices of some classes, tabulated once for many budgets."""
 
     def __init__(self, classes: Sequence[JobClass], integer: bool = True) -> None:
         self._classes, self._integer = classes, integer

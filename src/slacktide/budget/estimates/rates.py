@@ -1,10 +1,10 @@
-"""Arrival rates that follow lasting changes of pace and not every burst.
+"""Estimate arrival rates so that they follow lasting changes of pace and not every burst.
 
-The rate of a stream has been the same since its last change, and it is not known when that was: at any of
-some marks in the past, or never. Each answer is weighed by how well it explains when jobs came (Bayesian run
-lengths), and the rate is the mean over all answers: there is no alarm, and no threshold to choose. In bursty
-streams counts spread more than in a Poisson stream, so arrivals are worth less as evidence: they are divided
-by the dispersion.
+The rate of a stream is assumed to be constant since its last change, which may have been at any of some marks
+in the past, or never. Each possibility is weighted by how well it explains when jobs came (Bayesian run
+lengths), and the rate is the mean over all of them: no change has to be detected, and no threshold chosen. In
+bursty streams counts spread more than in a Poisson stream, so arrivals are worth less as evidence: they are
+divided by the dispersion.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from slacktide.core.arrays import Floats
 
 BLOCKS_JOBS = (10, 20, 40, 80)
 """Arrivals in a block: bursts of any length show in blocks that are about as long."""
-ASSUMED = 8.0  # what is assumed before anything is known: about what streams of real clusters have
+ASSUMED = 8.0  # the dispersion before anything is known: about that of streams of real clusters
 ASSUMED_BLOCKS = 10
-"""... and for how many blocks that counts."""
-FEWEST_BLOCKS = 3  # fewer blocks say nothing of how much they differ
+"""How many blocks that assumption counts for."""
+FEWEST_BLOCKS = 3  # fewer blocks do not show how much they differ
 LEAST_HOURS = 1e-12  # a block takes at least this long, so that it has a logarithm
 
 
@@ -59,16 +59,16 @@ MARK_JOBS = BLOCKS_JOBS[0]  # a change may have come with every arrival of this 
 MARKS = 32
 """... of which this many are kept, closer together the more recent they are."""
 CHANGES_PER_JOB = 3e-4
-"""How likely a change is at each arrival: more follows changes sooner and believes in more that are none."""
+"""The chance of a change at each arrival: a higher one follows changes sooner, but sees more false ones."""
 SHAPE = 2.0
-"""Of the gamma distribution of rates after a change, whose mean is that of all arrivals so far: an opinion
-weak enough to follow any change, which keeps one burst from being taken for a rate many times as high."""
-SHIFT = 5  # Stirling's series is exact enough for a logarithm of the gamma function from here on
+"""Shape of the gamma distribution of rates after a change, whose mean is that of all arrivals so far: weak
+enough to follow any change, strong enough not to take one burst for a rate many times as high."""
+SHIFT = 5  # for numbers from here on Stirling's series gives the logarithm of the gamma function
 
 
 @dataclass(slots=True)
 class ArrivalRate:
-    """Counts arrivals and says how many come in an hour, at present."""
+    """Counts arrivals and estimates how many come per hour at present."""
 
     changes_per_job: float = CHANGES_PER_JOB
     count: int = 0  # arrivals so far
@@ -89,7 +89,7 @@ class ArrivalRate:
                 self._thin()
 
     def _thin(self) -> None:
-        """Drop the mark whose neighbours are closest to one another, for how long ago they are."""
+        """Drop the mark whose neighbours are closest to each other, relative to how long ago they are."""
         ago = self.count + MARK_JOBS - np.array([count for count, _ in self.marks])
         del self.marks[1 + int(np.argmin(ago[:-2] / ago[2:]))]
 
@@ -100,7 +100,7 @@ class ArrivalRate:
         return max(1.0, *seen) if seen else ASSUMED
 
     def per_hour(self, now_hours: float) -> float:
-        """Return the rate: the mean over when its last change may have been."""
+        """Return the present rate: the mean over all marks at which its last change may have been."""
         if not now_hours > 0:
             return math.inf
         if self.fitted is None or self.fitted[:2] != (self.count, now_hours):
@@ -113,7 +113,7 @@ class ArrivalRate:
         marks = np.array([*self.marks, (self.count, now_hours)])
         jobs, hours = marks.T / self.dispersion
         blocks = np.diff(marks[:-1, 0], prepend=0.0)
-        blocks[0] = 1.0 / self.changes_per_job  # the stream itself began at the first mark, for certain
+        blocks[0] = 1.0 / self.changes_per_job  # at the first mark the stream began, with probability 1
         prior_hours = SHAPE * now_hours / self.count
         return run_mean(jobs, hours, np.log(self.changes_per_job * blocks), prior_hours)
 

@@ -1,7 +1,7 @@
-"""How much work jobs have, from those that are done and those that are not yet (Kaplan and Meier 1958).
+"""Estimate how much work jobs have, from finished and unfinished ones (Kaplan and Meier 1958).
 
-The mean of finished jobs alone is too small: long jobs are still running. The mean over all that was done is
-right only in the long run. Here a job that is present says that its size is greater than what it has done.
+The mean of finished jobs alone is too small: long jobs are still running. The mean over all work done is
+right only in the long run. Here a job that is present shows that its size is greater than what it has done.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ LEAST_SHARE = 1e-50
 
 @dataclass(slots=True)
 class Fading:
-    """Sums in which what is long past counts less and less."""
+    """Sums in which older additions count less and less."""
 
     memory: float  # how many additions count, roughly
     weight: float = 1.0
     sums: dict[int, float] = field(default_factory=dict)
 
     def age(self) -> None:
-        """Let what was added so far count a little less than what comes."""
+        """Let what was added so far count a little less than what is added later."""
         self.weight *= 1.0 + 1.0 / self.memory
         if self.weight > MOST_WEIGHT:
             scaled = {key: value / self.weight for key, value in self.sums.items()}
@@ -52,17 +52,17 @@ class Fading:
 
 MEMORY_JOBS = 2000.0  # how many finished jobs count, roughly
 BINS_PER_DOUBLING = 4
-"""How finely sizes of finished jobs are distinguished: coarsely, so that they can be written down often."""
-LEAST_GPU_HOURS = 1e-12  # sizes below are this size, so that they have a logarithm
+"""How finely sizes of finished jobs are distinguished: coarsely, so that they can be saved often."""
+LEAST_GPU_HOURS = 1e-12  # smaller sizes count as this one, so that they have a logarithm
 
 
 class Survival(NamedTuple):
-    """Which share of the jobs has more work than this much; three arrays of one length."""
+    """The share of jobs that have more work than each amount; three arrays of one length."""
 
     work_gpu_hours: Floats  # ascending, from 0
     share: Floats  # the share of jobs with more than that
     beyond_gpu_hours: Floats
-    """The mean of the work beyond that, over all jobs: those that have none of it count as 0."""
+    """The mean work beyond that amount, over all jobs: those that have less count as 0."""
 
     @property
     def mean_gpu_hours(self) -> float:
@@ -70,7 +70,7 @@ class Survival(NamedTuple):
         return float(self.beyond_gpu_hours[0])
 
     def left(self, done_gpu_hours: Floats) -> Floats:
-        """Return the mean work that jobs have left which have done this much and are not finished."""
+        """Return the mean work left of unfinished jobs that have done this much."""
         at = np.searchsorted(self.work_gpu_hours, done_gpu_hours, side="right") - 1
         is_known, is_last = self.share[at] > 0, at == len(self.share) - 1
         share = np.where(is_known, self.share[at], 1.0)
@@ -80,9 +80,9 @@ class Survival(NamedTuple):
 
 
 def unseen_gpu_hours(done_gpu_hours: Floats, mean_gpu_hours: Floats | float) -> Floats:
-    """Return what a job is taken to have left that has done more than any that finished.
+    """Return the work assumed to be left of a job that has done more than any finished one.
 
-    Half as much again, as of sizes without any scale; or the mean, as of exponential ones.
+    Half as much as it has done, as for scale-free sizes; or the mean, as for exponential ones, if greater.
     """
     found: Floats = np.maximum(0.5 * done_gpu_hours, mean_gpu_hours)
     return found
@@ -95,7 +95,7 @@ class Sizes:
     finished: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))
     """How many finished jobs are in each bin."""
     work: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))
-    """The work of all of them, as one sum: it puts right what their bins get wrong."""
+    """The work of all of them, as one sum, which corrects the rounding of the bins."""
     done: dict[int, float] = field(default_factory=dict)  # [job]: what each that is present has done
 
     def arrived(self, job: int) -> None:
@@ -140,7 +140,7 @@ def kaplan_meier(sizes: Floats, counts: Floats, present: Floats) -> Survival:
     """Return the survival of sizes, from the finished jobs of each size and what present jobs have done."""
     work = np.concatenate((sizes, present))
     ends = np.concatenate((counts, np.zeros(len(present))))
-    order = np.lexsort((-ends, work))  # who has just done as much as another needed was there to be counted
+    order = np.lexsort((-ends, work))  # finished first: a present job that has done as much still counts
     work, ends = work[order], ends[order]
     jobs = np.concatenate((counts, np.ones(len(present))))[order]
     left = np.cumsum(jobs[::-1])[::-1]  # jobs that are known to have at least this much
