@@ -51,7 +51,7 @@ class Choice(NamedTuple):
 
 
 def list_machines(request: MachinesRequest) -> list[MachineStatus]:
-    """List what is rented; raises InputError, and BackendError where the provider cannot be reached."""
+    """List rented machines; raises InputError, and BackendError if the provider cannot be reached."""
     file = read_machines_file(request.file)
     # Machines first: a ticket is written before its machine is requested, so the journal read next has it.
     found = _found(file, request)
@@ -66,7 +66,7 @@ def list_machines(request: MachinesRequest) -> list[MachineStatus]:
 def account(request: MachinesRequest) -> MachineAccount:
     """Compare the bill of a journal's machines with what their provider lists.
 
-    Raises InputError where there is no journal, and BackendError where the provider cannot be reached.
+    Raises InputError if there is no journal, and BackendError if the provider cannot be reached.
     """
     file = read_machines_file(request.file)
     found = _found(file, request)  # before the journal, which then has a ticket for each of them
@@ -76,7 +76,7 @@ def account(request: MachinesRequest) -> MachineAccount:
 
 
 def sweep(request: MachinesRequest, orphans: Sequence[MachineStatus]) -> list[str]:
-    """End machines that were listed as orphans and still are, and return their ids."""
+    """End the machines of these orphans that are still orphans now, and return their ids."""
     named = {row.machine for row in orphans}
     still = [row for row in list_machines(request) if row.orphan and row.machine in named]
     file = read_machines_file(request.file)

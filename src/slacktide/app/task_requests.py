@@ -81,7 +81,7 @@ class JobTask(Generic[AnyJobRequest]):
     request: AnyJobRequest
     file: JobFile
     market: MarketSpec = field(default_factory=MarketSpec)
-    """The chosen market; the job file's where it names none."""
+    """The chosen market; if it names none, the job file's is used."""
     journal: Path | None = None  # where to look for earlier runs of the job; None: nowhere
 
     def open_market(self) -> Market:

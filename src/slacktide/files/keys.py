@@ -137,7 +137,7 @@ def _or_never(parse: Callable[[str], float], text: str) -> float:
 
 
 def weight(text: str) -> float:
-    """Read a priority: the weight of an hour of a job's waiting, where a usual job has 1."""
+    """Read a priority: how much an hour of a job's waiting counts; 1 for a usual job."""
     if not LEAST_WEIGHT <= (found := number(text)) <= MOST_WEIGHT:
         must = f"must be in {LEAST_WEIGHT:g}..{MOST_WEIGHT:g}"
         raise InputError(f"{must}, got {shown(text)}; 1 is a usual job, 2 one that matters twice as much")

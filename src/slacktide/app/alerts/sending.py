@@ -32,7 +32,7 @@ from slacktide.app.alerts.alert import TEST, Alert, AlertsFile, Format, Hook
 from slacktide.core.waits import retry_after_s
 from slacktide.report.wire import values
 
-ANSWER_S = 5.0  # how long a receiver may take for all of an answer
+ANSWER_S = 5.0  # how long a receiver may take for its whole answer
 LEAST_S = 0.1  # the least time for a try of a receiver's next address
 UNACCEPTABLE = (400, 406, 409, 411, 413, 414, 415, 416, 417, 422, 431)
 """Statuses about the alert itself, which would be refused again; others are about the address."""

@@ -232,7 +232,7 @@ def request(submission: Submission, at_hours: float, job_class: str = "") -> Sub
 
 
 def check_runnable(file: JobFile) -> None:
-    """Raise InputError for a job with nothing to run, and InfeasibleError for one that cannot be in time."""
+    """Raise InputError for a job with nothing to run, InfeasibleError if it cannot meet its deadline."""
     check_feasible(file.job)
     check_command(file)
 

@@ -32,16 +32,16 @@ class Standings:
         engine, record = self._engine, self._engine.state.jobs[job]
         if engine.context.troubles.has(job, "market"):
             return None
-        context, one = engine.context.job_context(record), engine.context.account(record, now_hours)
+        context, account = engine.context.job_context(record), engine.context.account(record, now_hours)
         facts = engine.context.facts.get(job)
-        bill = record.money.bill if one is None else added(record.money.bill, one.priced)
-        state, held = record.progress.state if one is None else one.state, held_by(record)
+        bill = record.money.bill if account is None else added(record.money.bill, account.priced)
+        state, held = record.progress.state if account is None else account.state, held_by(record)
         hours, measured = elapsed_hours(record, now_hours), as_measured(record, context.job)
         alone_usd = self._whole_usd(job, context, measured)
         finish_hours, usd = _projected(measured, hours, state.progress_gpu_hours, bill.cost_usd, alone_usd)
         estimated = record.progress.estimated
-        if one is not None:  # whether real workers never reported; in a dry run there are none
-            estimated = one.priced.stretch.estimated and record.holding.held is not None
+        if account is not None:  # whether real workers never reported; in a dry run there are none
+            estimated = account.priced.stretch.estimated and record.holding.held is not None
         return Standing(
             name=job,
             job=context.job,

@@ -21,7 +21,7 @@ class LogLine(NamedTuple):
     continued: bool = False  # whether it continues the line before, which was too long for one row
 
     def as_json(self) -> dict[str, Any]:
-        """Return it under its documented keys; `continued` is there only where it is true."""
+        """Return it under its documented keys, with `continued` only if that is true."""
         fields = self._asdict()
         return fields if self.continued else {name: fields[name] for name in ("attempt", "rank", "line")}
 

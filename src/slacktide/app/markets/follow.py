@@ -86,7 +86,7 @@ def follow(
 
 
 def _is_over(step: FollowStep, follower: Follower) -> bool:
-    """Whether the one wanted answer arrived; raises the last error after enough tries."""
+    """Whether the answer that `once` waits for has arrived; raises the last error after enough tries."""
     if step.error is None:
         return True
     if follower.failures >= ONCE_TRIES or step.wait_s > ONCE_PATIENCE_S:

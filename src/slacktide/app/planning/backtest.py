@@ -74,8 +74,8 @@ def backtest(
     stay in one pool are then compared in the pool that was best for them. `sight` says what policies see of
     other pools: everything that a feed records, or only what they tried.
 
-    `truth` says how jobs really are, other than described: all runs from one start are of the same real job,
-    and only the clairvoyant knows it beforehand. `spread`, from `open_spread`, says where runs are computed.
+    `truth` says how the real job differs from `job`: all runs from one start are of the same real job, and
+    only the clairvoyant knows it beforehand. `spread`, from `open_spread`, says where runs are computed.
 
     Raises InputError when the market is shorter than the deadline, InfeasibleError when the job as described
     cannot be done in time on any market.

@@ -206,12 +206,12 @@ def _job_class(fields: Fields, gpus: Resources | None) -> JobClass | None:
     widths = fields.read("widths", _widths, ANY_WIDTH) if gpus is None else gpus.widths
     if math.isnan(arrivals) or not parts:
         return None
-    one = parts[0]
+    first = parts[0]
     try:
         job = Job(
             name=name,
-            work_gpu_hours=one.work_gpu_hours,
-            speedup=one.speedup,
+            work_gpu_hours=first.work_gpu_hours,
+            speedup=first.speedup,
             phases=parts if len(parts) > 1 else (),
             restart_hours=restart,
             widths=widths,
@@ -262,7 +262,7 @@ def _class_resources(fields: Fields, market: bool) -> Resources | None:
     return fields.read("resources", resources, None)
 
 
-def _template(fields: Fields, one: JobClass, gpus: Resources | None) -> JobTemplate:
+def _template(fields: Fields, plain: JobClass, gpus: Resources | None) -> JobTemplate:
     """Read the rest of a class, which matters on a market; mistakes are noted at their places."""
     duration = scalar(keys.positive(parse_duration_hours))
     deadline = fields.read("deadline", scalar(_due), math.nan if "deadline" in fields else math.inf)
@@ -273,9 +273,9 @@ def _template(fields: Fields, one: JobClass, gpus: Resources | None) -> JobTempl
     weight = fields.read("priority", scalar(keys.weight), 1.0)
     check_worth(fields, deadline, worthless_after)
     if math.isnan(deadline) or (worthless_after is not None and not worthless_after >= deadline):
-        return JobTemplate(one.job, one.arrivals_per_hour)  # the mistake has been noted
+        return JobTemplate(plain.job, plain.arrivals_per_hour)  # the mistake has been noted
     job = replace(
-        one.job,
+        plain.job,
         deadline_hours=deadline,
         value_usd=value,
         worthless_after_hours=worthless_after,
@@ -285,7 +285,7 @@ def _template(fields: Fields, one: JobClass, gpus: Resources | None) -> JobTempl
         # A GPU type without a place means every place that has it.
         pools=gpus.pools or (PoolChoice(gpus.gpu, "", gpus.widths),) if gpus else (),
     )
-    return JobTemplate(job, one.arrivals_per_hour, weight, patience)
+    return JobTemplate(job, plain.arrivals_per_hour, weight, patience)
 
 
 def _due(text: str) -> float:

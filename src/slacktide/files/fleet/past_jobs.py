@@ -100,7 +100,7 @@ def _rows(text: str, path: str) -> list[list[str]]:
 
 def _columns(names: list[str], by: str | None, path: str) -> dict[str, str]:
 
-    def one(known: Sequence[str]) -> str | None:
+    def first_of(known: Sequence[str]) -> str | None:
         return next((name for name in known if name in names), None)
 
     if by is not None and by.lower() not in names:
@@ -108,13 +108,13 @@ def _columns(names: list[str], by: str | None, path: str) -> dict[str, str]:
             f"--by must be a column, got {shown(by)}; columns: {listed(names)}", path=path, line=1
         )
     found = {
-        "kind": by.lower() if by else one(KIND),
-        "came": one(CAME),
-        "lasted": one(LASTED),
-        "began": one(BEGAN),
-        "ended": one(ENDED),
-        "gpus": one(WIDTH),
-        "state": one(STATE),
+        "kind": by.lower() if by else first_of(KIND),
+        "came": first_of(CAME),
+        "lasted": first_of(LASTED),
+        "began": first_of(BEGAN),
+        "ended": first_of(ENDED),
+        "gpus": first_of(WIDTH),
+        "state": first_of(STATE),
         "id": "jobid" if "jobid" in names else None,
     }
     for what, known, says in (

@@ -229,7 +229,7 @@ class _JobTable:
     def _kind(self, row: CellRow) -> int:
         if self._class is None:
             return 0
-        name, known = self._cell(row, self._class), [one.name for one in self._classes]
+        name, known = self._cell(row, self._class), [job_class.name for job_class in self._classes]
         if name not in known:
             message = unknown_name("a class of the fleet", name, known)
             raise self._refused(row, f"column {shown(self._class)}: {message}")
