@@ -80,7 +80,7 @@ class Hub:
         self._wake()
 
     async def changed(self, seq: int, timeout_s: float) -> bool:
-        """Wait until there are events after number `seq`; return whether there are."""
+        """Wait until there are events after number `seq`, or the hub closes; return False on timeout."""
         if self.seq > seq or self.closed:
             return True
         try:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from slacktide.report.text.bills.cost_report import CostReport
 
 NOT_TAKEN_IN = 101
-NONE_OF_THEM = "no job of this kind"  # printed if there are jobs, but none that the options select
+NONE_OF_THEM = "no job of this kind"  # printed if there are jobs, but the options select none of them
 WIDEST = 100  # sentences are wrapped at this many characters, however wide the terminal is
 
 
@@ -89,10 +89,10 @@ def submit(job: str, **given: Any) -> int:
 def jobs(journal: str | None, server: str | None, output: str, **given: Any) -> None:
     """List the jobs of a journal, as of its last event, with one word for the state of each.
 
-    A running job is `late` or `at-risk` when its deadline is, and otherwise on time. It is
-    `released` when it was stopped cleanly, and `unattended` when its controller died: its workers may
-    still run and cost money until a controller is started. One that is `blocked` cannot continue; the
-    reason is printed, and it can be cancelled.
+    A running job is `late` if it cannot meet its deadline, `late-expected` if it probably cannot, `at-risk`
+    if it may not, and `measuring` until its pace is known. It is `released` if it was stopped cleanly, and
+    `unattended` if its controller died: its workers may still run and cost money until a controller is
+    started. A `blocked` job cannot continue; the reason is printed, and it can be cancelled.
     """
     from slacktide.app.journal.listing import UNATTENDED
     from slacktide.report.text.tables import jobs as report

@@ -81,8 +81,8 @@ def show(
 ) -> None:
     """Show how often spot is available in MARKET, how long it lasts and what it costs.
 
-    Several pools are compared, with what it costs to move between them. Where MARKET has prices only, what is
-    available comes from the journal's own attempts, and is assumed otherwise.
+    Several pools are compared, with what it costs to move between them. If MARKET has only prices, the
+    available GPUs come from the journal's own attempts, or are assumed.
     """
     from slacktide.app.markets.market_files import read_market
     from slacktide.report.figures.market import plot_market
@@ -249,7 +249,7 @@ class FeedScreen:
 @click.option(
     "--check", metavar="FEED", help="Check this feed, such as aws:p5.48xlarge, against the contract."
 )
-@click.option("--zones", metavar="ZONES", help="Zones of which the feed has prices, for --check.")
+@click.option("--zones", metavar="ZONES", help="Zones for which the feed has prices, for --check.")
 @common.output_option("table", "json")
 def feeds(check: str | None, zones: str | None, output: str) -> None:
     """List the sources of live prices with their settings, or check one against the contract.

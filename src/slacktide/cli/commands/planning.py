@@ -174,8 +174,8 @@ def plan(job: str, **given: Any) -> None:
     help="What the job really is: X times the work, Y times as fast on all GPUs; or drawn for each start.",
 )
 @common.sight_option(
-    "What a job that may move knows of other pools: feed, all that they offer; tried, their prices and "
-    "whether a try there got GPUs."
+    "What a job that may move knows about other pools. feed: all that they offer; tried: their prices, and "
+    "whether it got GPUs when it tried."
 )
 @common.on_option
 @server_option
@@ -192,8 +192,8 @@ def backtest(job: str, **given: Any) -> None:
     A job that names pools, or one with a policy over pools (roaming-horizon), may move from pool to pool
     unless --pool names one. Policies that stay are then shown in the pool that was best for them.
 
-    --truth tries a job that is not what its file says. Factors may be bounds, between which one is drawn
-    for each start: work=0.5..2,seed=3. `random` is work=0.5..2. later=0.85 slows the second half down.
+    --truth tries a job that differs from its file. A factor may be a range, from which one is drawn for each
+    start: work=0.5..2,seed=3. `random` is work=0.5..2. later=0.85 slows the second half down.
 
     With --server the server does it, on its own market unless JOB or --market names another.
     """

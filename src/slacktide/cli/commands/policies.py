@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def policies(check: str | None, examples: int, output: str) -> None:
     """List the policies with their parameters, or check one against the contract.
 
-    Those that are worth choosing among come first, those of the papers' experiments last. A job file
+    Those that are worth choosing from come first, those for the papers' experiments last. A job file
     without `policy` uses `auto`, which learns from your runs which policy does best.
     """
     from slacktide.app.setup.registers import check_policy_named, known_policies

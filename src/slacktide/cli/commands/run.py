@@ -46,7 +46,9 @@ SERVERS = (
 @click.option("--start", type=int, metavar="SLOT", help="The market slot to start in; default: a late one.")
 @controller_options
 @place_options
-@click.option("--resume", is_flag=True, help="Resume unfinished jobs: JOB, or all of the journal.")
+@click.option(
+    "--resume", is_flag=True, help="Resume all unfinished jobs of the journal; each JOB must be one."
+)
 @click.option("-y", "--yes", is_flag=True, help="Start without asking.")
 @common.report_option("Write an HTML page about the run")
 @common.plot_option("Write a plot of the run")

@@ -79,7 +79,7 @@ def _stay(running: Controller, stop: StopRequests) -> None:
 )  # fmt: skip
 @click.option(
     "--keep-days", type=click.FloatRange(min=0), default=7.0, metavar="N",
-    help="Days for which files of jobs from clients are kept after their end.",
+    help="Days for which the files of clients' jobs are kept after a job's end.",
 )  # fmt: skip
 @click.option(
     "--warm-up/--no-warm-up", "warms_up", default=True,

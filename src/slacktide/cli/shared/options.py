@@ -92,7 +92,7 @@ def policies_option(meaning: str) -> Callable[[Command], Command]:
 
 
 def sight_option(
-    meaning: str = "What a job that moves knows of pools: what all offer, or prices and what it tried.",
+    meaning: str = "What a job that moves knows about pools: all offers, or prices and what it tried.",
 ) -> Callable[[Command], Command]:
     """Add `--sight`: what a job that may move knows about its pools."""
     choice = click.Choice(["feed", "tried"])

@@ -32,7 +32,7 @@ def is_terminal(*, err: bool = False) -> bool:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print lines; on a terminal without control characters, which could be an attack on it."""
+    """Print lines; on a terminal without control characters, with which text could manipulate it."""
     click.echo(visible(text) if is_terminal(err=err) else text, err=err)
 
 
@@ -128,7 +128,7 @@ def waiting(what: str, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
         yield
     finally:
         over.set()
-        thread.join()  # so that its line is cleared before the next output
+        thread.join()  # wait until its line is cleared, before the next output
 
 
 def _report_wait(what: str, over: threading.Event, patience_s: float) -> None:

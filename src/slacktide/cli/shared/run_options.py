@@ -87,7 +87,6 @@ class RunOptions:
         return local_task(request, self.market)
 
     def submission(self, path: str) -> Submission:
-        """Return the submission of a job."""
         from slacktide.app.jobs.submission import Submission
 
         return Submission.read(

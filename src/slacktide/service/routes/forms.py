@@ -39,10 +39,10 @@ class JobList(TypedDict):
 class JobAnswer(JobStatus):
     """One job: its row in the list, and more."""
 
-    key: str  # the request that it came from; empty for one that the controller's own process submitted
+    key: str  # of the request that submitted it; empty if the process of the controller did
     text: str  # the job file, without values of secrets
     home_pool: str
-    pools: list[str]  # among which it may move; empty for one that stays
+    pools: list[str]  # the pools among which it may move; empty if it stays in one
     class_: str  # under the key `class`
     attempt: int
     failures: int

@@ -131,9 +131,9 @@ class TaskWorker:
         return found
 
     def _arrange(self) -> None:
-        """Update each position in the queue, and start the next request where none is running.
+        """Update each position in the queue, and start the next request if none is running.
 
-        Callers take turns: the caller whose last turn was longest ago comes first, in the order of arrival.
+        Callers take turns: the next request is the oldest one of the caller whose last turn was longest ago.
         """
         if self._current not in self._line:
             self._current = None

@@ -80,7 +80,7 @@ def _folders_in(market: str) -> list[str]:
     """Return the absolute folders of a market's files, each with its last slash."""
     try:
         spec = str(json.loads(market).get("spec", ""))
-    except (ValueError, AttributeError):  # journals of earlier versions have none
+    except (ValueError, AttributeError):  # as in journals of earlier versions
         return []
     return _folders_of(spec)
 

@@ -350,7 +350,7 @@ class UploadCache:
     def _files(self) -> list[_File]:
         found: list[_File] = []
         for path in self.folder.glob("*") if self.folder.is_dir() else ():
-            with contextlib.suppress(FileNotFoundError):  # others come and go meanwhile
+            with contextlib.suppress(FileNotFoundError):  # another thread may remove it meanwhile
                 about = path.stat()
                 found.append(_File(about.st_mtime, path.name, about.st_size))
         return found
