@@ -21,7 +21,7 @@ class Directive(NamedTuple):
     spot_left: int | None = None
     """How much spot the market left, if it took some; a back end that plays the market takes it first."""
     order: Order | None = None
-    """What to carry out; None: the order that stands in the journal once the events are appended."""
+    """What to carry out; None: the order that the job has once the events are appended."""
 
 
 class Change(NamedTuple):

@@ -1,8 +1,8 @@
 """The market clock: hours since it was set, at a chosen speed; it never goes back, and no user can set it.
 
 It counts by the machine's own clock, which goes on while the machine sleeps and which no user can set. So a
-wall clock that is set forward changes no bill, and one that is set back stops no job's time. Only
-across a boot does the wall clock say how much time has passed.
+wall clock that is set forward changes no bill, and one that is set back delays no job. Only
+after a reboot does the wall clock say how much time has passed.
 """
 
 from __future__ import annotations

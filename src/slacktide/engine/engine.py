@@ -98,7 +98,7 @@ class Engine:
         return job_context
 
     def recover(self) -> None:
-        """Compare the journal with what the back end really holds: adopt what it explains, end the rest."""
+        """Compare the journal with what the back end really runs: adopt what it explains, end the rest."""
         self.retry(all_jobs=True)
         self.backend.sweep(_orders(self.context.jobs.able()))
         self._restart_vanished()
@@ -119,14 +119,14 @@ class Engine:
                     troubles.note(record.job, "launch", _trouble_in(self._enter, record))
 
     def step(self, now_hours: float) -> None:
-        """Do all that is due at this time of the market clock."""
+        """Do everything that is due at this time of the market clock."""
         self.read_on()
         now, active = self._forward(now_hours), self.context.jobs.able()
         self._teach_feeds()
         self.context.gaps.append(now - min(self._stepped_hours, now))
         self._stepped_hours = now
         for order in _orders(active):
-            # An order may be repeated, so what was written but not acted on is made up for here.
+            # Orders may be repeated, so one that was written but not carried out is carried out here.
             self.backend.hold(order)
         self.context.facts = self.backend.look(self.state.unended)
         self.context.spot = self.context.spot_at(now)

@@ -26,14 +26,14 @@ from slacktide.simulation.playback import TriedMoment
 
 
 class PendingDecision(NamedTuple):
-    """A job that is to be decided about: where it stands, and what is written before the decision."""
+    """A job that must be decided about: its state, and what is written before the decision."""
 
     record: JobRecord
-    state: JobState  # what it holds and has done; spot that the market has just taken is already gone from it
+    state: JobState  # what it holds and has done, without the spot that the market has just taken
     begun: Begun  # the stretch that begins with the decision
     before: tuple[Event, ...] = ()
     taken: int | None = None  # how much spot the market left, where it took some
-    inside: bool = False  # whether it is in the middle of a stretch, which may go on as it is
+    inside: bool = False  # whether it is inside a stretch, which may go on unchanged
     pace: Pace | None = None  # what was just learned of its speed; None where nothing was
     notice_hours: float | None = None  # in how many hours it will lose spot, if it was warned
 
@@ -98,7 +98,7 @@ def _from_within(context: JobContext, view: View, begun: Begun) -> View:
 
 
 def _seen(decision: PendingDecision) -> Mapping[str, tuple[Sighting, ...]]:
-    """Return what a job has seen of its pools, with what this moment shows of the one that it is in."""
+    """Return what a job has seen of its pools, including what this moment shows of its own one."""
     record, hours = decision.record, decision.begun.from_hours
     if record.submitted.sight != "tried" or not (decision.state.spot_gpus or decision.taken is not None):
         return record.holding.sightings

@@ -31,11 +31,11 @@ from slacktide.physics import progress as physics
 UNSEEN = Reason(UNSEEN_SLOT)
 BLOCKED = Reason("blocked")
 STOPPING = Reason(BEING_STOPPED)
-"""Workers that received a stop are held until they have ended, whatever the market offers meanwhile."""
+"""Workers that are being stopped count as held until they have ended, whatever the market offers."""
 
 
 def take_step(context: StepContext, active: Sequence[JobRecord], now_hours: float) -> Changes:
-    """Do all that is due for these jobs at this time of the market clock."""
+    """Do everything that is due for these jobs at this time of the market clock."""
     for record in active:
         yield from note_resumed(context, record, now_hours)
         yield from note_reports(context, record)
@@ -95,7 +95,7 @@ def _keep_what_is_left(
 
 
 def _give(context: StepContext, wanted: Sequence[tuple[PendingDecision, Allocation]]) -> Changes:
-    """Give each job what it wants of what is available, in this order; all of it is one change."""
+    """Give each job what is available of what it wants, in this order, as one change."""
     events: list[Event] = []
     for decision, wish in wanted:
         events += (*decision.before, *fulfil(context, decision, wish))
@@ -138,7 +138,7 @@ def _next_slot(context: StepContext, record: JobRecord, account: StretchAccount)
 
 
 def _lose(context: StepContext, records: Sequence[JobRecord], now_hours: float) -> None:
-    """Find out which jobs lose spot in each pool where the new slot offers less than is held."""
+    """Choose the jobs that lose spot, in each pool where the new slot offers less than is held."""
     offered = {job_context.market_pool.name: job_context for job_context in map(context.job_context, records)}
     for pool, job_context in offered.items():
         left = job_context.quote(job_context.slot(now_hours)).spot_gpus

@@ -77,7 +77,7 @@ class StepContext:
         self._backend = backend
 
     def job_context(self, record: JobRecord) -> JobContext:
-        """Return a job's context in the pool in which its workers are to be, or where it was last."""
+        """Return a job's context in the pool to which its workers were ordered, or where it was last."""
         return self.jobs.of(record)
 
     def members(self, fleet: FleetRecord) -> list[JobRecord]:

@@ -2,7 +2,7 @@
 
 Every event says when, to which job, who did it, and why. Hours are on the market's clock and slots are the
 market's, except where they say otherwise. An event is a plain frozen value of numbers, texts and the nouns
-of `slacktide.core.types` and `slacktide.physics.ledger`; a store writes it down and gives it back
+of `slacktide.core.types` and `slacktide.physics.ledger`; a store keeps it and returns it
 unchanged. Names are past participles: a fact, not an order.
 """
 
@@ -173,7 +173,7 @@ class Decided(Event):
 
     slot: int
     quote: Quote
-    state: JobState  # what the job held and had done; spot that the market took is already gone from it
+    state: JobState  # what the job held and had done, without the spot that the market just took
     pool: str
     spot_gpus: int
     on_demand_gpus: int  # the GPUs the job will have: the wish, cut to what is available
@@ -195,7 +195,7 @@ class Decided(Event):
     """How many wishes no pool had the GPUs for, before the one that is held; if all, nothing is held."""
     unstocked: tuple[int, ...] = ()  # which of those, counted from 0, had the spot and lacked on-demand GPUs
     moved_from: str = ""
-    """The pool that it leaves to be in `pool`; empty where it stays or has not worked anywhere yet."""
+    """The pool that it leaves for `pool`; empty if it stays or has not worked anywhere yet."""
     move_usd: float = 0.0  # what it will cost to take its checkpoint along
     move_hours: float = 0.0  # how long that takes, in addition to the restart
     notice_hours: float | None = None
@@ -275,9 +275,9 @@ class Remembered(Event):
     fleet: str
     memory: JsonText = ""  # what it knows, as JSON; empty if nothing changed since it last wrote that
     reserved_usd: float | None = None
-    """What it keeps for deadlines that were promised, should all spot be gone; None where it does not say."""
+    """The money that it keeps for promised deadlines, in case all spot disappears; None if unknown."""
     usd_per_job_hour: float | None = None
-    """What an hour of a job's waiting was worth to it; None where it does not say."""
+    """What an hour of a job's waiting was worth to it; None if it does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,7 +368,7 @@ class Learned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed(Event):
-    """New workers reported where they go on: what was really lost since the last report."""
+    """New workers reported how much work they go on from, so what was really lost is known."""
 
     attempt: int
     before_gpu_hours: float  # the most that was reported before
@@ -439,7 +439,7 @@ KINDS: dict[str, type[Event]] = {
 
 
 class Record(NamedTuple):
-    """An event as it stands in a journal."""
+    """An event in a journal, with its number and time."""
 
     seq: int
     """Its place; 1 is the first."""

@@ -37,14 +37,14 @@ class Machine(NamedTuple):
     why: str = ""
     """Of an end that was not requested here: INTERRUPTED, or a few other words."""
     notice_s: float | None = None
-    """How long it has left, where the provider has said so; a machine itself may know sooner."""
+    """How long it has left, if the provider says so; the machine itself may know sooner."""
     since_utc: datetime | None = None
-    """From when on it is paid for, by the provider's own account; None where it does not report that."""
+    """Since when it is paid for, as its provider reports; None if it does not report that."""
     until_utc: datetime | None = None
 
     @property
     def alive(self) -> bool:
-        """Whether it can be, or become, of use."""
+        """Whether it can be used, now or soon."""
         return self.state in ("starting", "up")
 
 
@@ -212,7 +212,7 @@ class Renting(NamedTuple):
     specs: tuple[MachineKind, ...]
 
     def pool(self, name: str) -> str:
-        """Return the pool that a job's pool means: the one of that name, or the only one that there is."""
+        """Return the machines' pool for a job's pool: the one of that name, or the only one that there is."""
         pools = list(dict.fromkeys(spec.pool for spec in self.specs))
         return pools[0] if len(pools) == 1 else name
 

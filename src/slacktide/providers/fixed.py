@@ -39,7 +39,7 @@ KINDS = ("spot", "on-demand")
 
 
 class MachineClaim(NamedTuple):
-    """The note of who has a machine."""
+    """A note that says which owner and ticket have a machine."""
 
     address: str
     owner: str

@@ -103,7 +103,7 @@ class ClusterNode(NamedTuple):
 
 
 class NodeClaim(NamedTuple):
-    """Who has a node."""
+    """A note that says which owner and ticket have a node."""
 
     node: str
     owner: str
@@ -132,7 +132,7 @@ class Head:
         return {key.hex(): _node(key.hex(), one) for key, one in found.items()}
 
     def taken(self) -> list[NodeClaim]:
-        """Return all notes."""
+        """Return the notes about all nodes that are taken."""
         keys = self._client.internal_kv_keys(b"", SPACE, timeout=CALL_S)
         notes = self._client.internal_kv_multi_get(keys, SPACE, timeout=CALL_S) if keys else {}
         return sorted(NodeClaim(**json.loads(note)) for note in notes.values())

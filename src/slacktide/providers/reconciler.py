@@ -1,4 +1,4 @@
-"""Rents and ends machines until what is rented is what is wanted. Nothing else rents machines.
+"""Rents and ends machines until what is rented matches what is wanted. Nothing else rents machines.
 
 A ticket is written down before the provider receives it, and closed before its machine is ended. So at any
 crash an open ticket without a machine is requested again, which gives no second one, and a machine without
@@ -385,7 +385,7 @@ class Reconciler:
         self._memory, self._stepped_hours = self._nothing_known(), -math.inf
 
     def step(self, want: Mapping[MachineKind, int], now_hours: float, use: Use = PLAIN_USE) -> Stock:
-        """List, close, end, request, open: in this order, so that what is too much goes before more comes.
+        """List, close, end, request, open: in this order, so that surplus machines end before others begin.
 
         `want` says how many machines of each kind there should be, the most important first. Raises what the
         diary raises if it cannot be written; then nothing was done that it does not explain.

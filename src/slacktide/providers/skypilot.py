@@ -89,7 +89,7 @@ class Skypilot(ListsAllOwners):
         parse_duration_hours(self.longest_life)
 
     def rent(self, ticket: str, spec: MachineKind) -> None:
-        """Hand the launch of a cluster to SkyPilot; a repeated call reports how it went where it failed."""
+        """Hand the launch of a cluster to SkyPilot; a repeated call raises its error if it failed."""
         infra, _, accelerator = spec.pool.rpartition("/")
         if not accelerator:
             raise Refused(f"a pool of skypilot must be infra/accelerator, got {shown(spec.pool)}")
@@ -205,7 +205,7 @@ def failure(sky: Any, request: Any) -> NoCapacity | Refused | Spent:
 
 
 def rent(sky: Any, request: dict[str, Any]) -> None:
-    """Hand a launch to the server, unless there was one with this name; then say how it went."""
+    """Hand a launch to the server, unless one with this name exists; raise the error of one that is over."""
     story = next(stories(sky, request["name"]), None)
     if story is not None:
         if state_of(sky, story)[0] != "gone":

@@ -93,8 +93,6 @@ NOT_CHOSEN = (UNSEEN_SLOT, BEING_STOPPED)  # reasons of what was held although n
 
 
 class _Reported(NamedTuple):
-    """A stretch as it is in the journal."""
-
     seq: int
     event: Lived | Kept
     clock: int  # how often the clock had been set: hours of two clocks do not lie on one line

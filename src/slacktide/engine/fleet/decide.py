@@ -53,9 +53,9 @@ class FleetStep:
     now_hours: float
     run: LiveFleet = field(init=False)
     inside: list[tuple[JobRecord, StretchAccount]] = field(init=False)
-    """Its other jobs, which are in the middle of a stretch and not being let go, with the stretch so far."""
+    """Its other jobs, which are inside a stretch and not being stopped, with the stretch so far."""
     leaving: list[StretchAccount] = field(init=False)
-    """The stretches of jobs that are being let go, and hold what they hold until it is gone."""
+    """The stretches of jobs that are being stopped, and hold their GPUs until their workers have gone."""
     cluster: Cluster = field(init=False)  # its machines as they are now
 
     def __post_init__(self) -> None:
@@ -168,9 +168,9 @@ UNLIMITED_GPUS = 1 << 30
 
 
 class _Given(NamedTuple):
-    events: list[Event]  # empty where the job goes on as it is
+    events: list[Event]  # empty if the job goes on unchanged
     lacks: bool = False  # whether it is less than was wanted
-    gives_back: bool = False  # whether workers of the job hold more than they are to, until they have gone
+    gives_back: bool = False  # whether its departing workers still hold more than it is to have
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ class FleetDecision:
             pools = [pool.name for pool in view.site.pools]
             return self._wishes(allocator.decide(view), pools, view.site.jobs.pool.tolist()), []
         shown = partial(cluster_view, self.context, self.fleet, self.pending, cluster, self.now_hours)
-        # Machines of jobs that are being let go are in use until their workers have gone.
+        # Machines of jobs that are being stopped are in use until their workers have gone.
         leaving_gpus = being_let_go(self.context, self.fleet, self.now_hours)
         if isinstance(allocator, Sizing):
             wanted_gpus = allocator.rent_gpus(shown(cluster.ready))
@@ -263,7 +263,7 @@ class FleetDecision:
 
     def _as_it_is(self, decision: PendingDecision) -> Allocation:
         job_context = self.context.job_context(decision.record)
-        # Without a market an allocator is shown what jobs hold, so this is what it leaves as it is.
+        # Without a market an allocator is shown what jobs hold, so that is what they keep.
         state = decision.state if self.cluster is not None else ordered(decision, job_context)
         pool = job_context.at(state.pool).market_pool.name if state.gpus else None
         return Allocation(state.spot_gpus, state.on_demand_gpus, pool, Reason("as-it-is"))
@@ -273,7 +273,7 @@ class FleetDecision:
     ) -> list[Allocation]:
         """Return what is wanted for each job; one that is not named keeps what it holds.
 
-        On a market `names` are its pools and `present` the place of each job among them.
+        On a market `names` are its pools, and `present` the index of each job's pool in them.
         """
         if not isinstance(answer, Wanted):
             return [answer.get(decision.record.job, self._as_it_is(decision)) for decision in self.pending]
@@ -368,7 +368,7 @@ def _claim(context: StepContext, record: JobRecord, pool: str, spot: int, on_dem
 
 
 def _given(context: StepContext, decision: PendingDecision, wish: Allocation) -> _Given:
-    """Give a job what there is of what it wants; without events where it goes on as it is."""
+    """Give a job what is available of what it wants; without events if it goes on unchanged."""
     found, record = fulfilment(context, decision, wish), decision.record
     pool, now = found.job_context.market_pool.name, (found.spot_gpus, found.on_demand_gpus)
     same = kept_in(decision, context.job_context(record), pool) == now

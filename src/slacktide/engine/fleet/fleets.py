@@ -131,7 +131,7 @@ class LiveFleets:
         self._runs: dict[str, LiveFleet] = {}
 
     def run(self, fleet: FleetRecord) -> LiveFleet:
-        """Return a fleet as it runs, its allocator knowing all that is in the journal."""
+        """Return a fleet as it runs; its allocator has learned everything in the journal."""
         if fleet.key not in self._runs:
             run = self._runs[fleet.key] = self._open(fleet.first)
             unknown = self._recall(fleet, run)
@@ -285,7 +285,7 @@ class FleetMarket:
         return hours_since(now_hours, origin_hours, self.slot_hours)
 
     def at(self, slot: int) -> MarketView:
-        """Return the market as it stands in a slot."""
+        """Return the market as it is in a slot."""
         if self._feed is not None:
             return self._feed.among(self.names, self._start_slot + slot, self._start_slot, 0)
         assert self._playback is not None

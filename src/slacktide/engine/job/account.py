@@ -64,7 +64,7 @@ def account(context: JobContext, record: JobRecord, facts: BackendStatus, to_hou
     else:
         spot, on_demand = record.holding.held or (order.spot_gpus, order.on_demand_gpus)
         if context.may_move and record.paid_pool != pool:
-            pool = record.paid_pool  # an older set, elsewhere, has still to end
+            pool = record.paid_pool  # an older set in another pool has not ended yet
             quote = context.named(pool).quote(begun.slot)
         state, passed = _worked(context, record, facts, hours)
         held = hours if spot + on_demand else 0.0
@@ -218,7 +218,7 @@ def has_all(record: JobRecord) -> bool:
 
 
 def _between_pools(context: JobContext, record: JobRecord) -> JobState | None:
-    """Return a job that left a pool and has no workers yet in the next one; None where it left none."""
+    """Return the state of a job between two pools, without workers in either; None if it is not between."""
     state = record.progress.state
     if not record.order.gpus or context.here == state.pool:
         return None

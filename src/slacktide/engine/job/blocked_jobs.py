@@ -35,7 +35,7 @@ class Troubles:
                 del self._found[job]
 
     def of(self, job: str) -> str:
-        """Return all that is wrong with a job, in one sentence; empty when nothing is."""
+        """Return everything that is wrong with a job, in one sentence; empty when nothing is."""
         return "; ".join(self._found.get(job, {}).values())
 
     def has(self, job: str, source: Source) -> bool:
@@ -59,7 +59,7 @@ class Troubles:
 
 
 def error_text(error: Exception) -> str:
-    """Return the text of an error, with its class where it is not one of Slacktide's."""
+    """Return the text of an error, with its class if it is not one of Slacktide's."""
     return str(error) if isinstance(error, SlacktideError) else f"{type(error).__name__}: {error}"
 
 

@@ -94,7 +94,7 @@ class JobContext:
         return self.pools.pools[0]
 
     def move_usd(self, state: JobState) -> float:
-        """Return what it costs to begin here with the work that is done: nothing where it is here already."""
+        """Return what it costs to bring the work done so far to this pool; nothing if the job is in it."""
         if state.pool == self.here or state.progress_gpu_hours <= 0.0:
             return 0.0
         return float(self.pools.places.move_usd[state.pool, self.here])
@@ -292,9 +292,9 @@ class JobContexts:
             del self._found[job]
 
     def of(self, record: JobRecord) -> JobContext:
-        """Return a job's context in the pool in which its workers are to be, or where it was last.
+        """Return a job's context in the pool to which its workers were ordered, or where it was last.
 
-        Raises InputError where its market or file cannot be opened, or has changed since the job began.
+        Raises InputError if its market or file cannot be opened, or has changed since the job began.
         """
         if record.job not in self._found:
             context = self._open(record.submitted)

@@ -31,7 +31,7 @@ ANOTHER = "name another journal with --journal"
 
 
 class MarketPosition(NamedTuple):
-    """Where a job stands in a pool: its slot, and when that began on the market's clock."""
+    """A slot of a pool, and when it began on the market's clock."""
 
     slot: int
     origin_hours: float
@@ -135,7 +135,7 @@ def check_unchanged(site: SiteOpened | None, market: Market) -> None:
 
 
 def was_changed(site: SiteOpened | None) -> bool:
-    """Whether the market of a site has other numbers now; raises InputError where it cannot be opened."""
+    """Whether the market of a site has other numbers now; raises InputError if it cannot be opened."""
     if site is None or not site.digest:
         return False
     return digest_now(site.market, site.start_utc) != site.digest

@@ -58,16 +58,16 @@ class HoldingRecord:
     begun: Begun | None = None
     """The open stretch; None before the first decision and after all workers are gone."""
     order: Order | None = None  # what it is to hold now; None when no stretch is open
-    held: Holding | None = None  # what it really holds; None in a dry run, where all that is ordered is there
+    held: Holding | None = None  # what it really holds; None in a dry run, where every order is held at once
     held_attempt: int = 0  # the set of workers that it really holds, or held last
     attempt: int = 0
     attempt_hours: float = 0.0  # when its present set of workers was ordered
     starts: int = 0  # sets of workers that were started
     preemptions: int = 0
     spot_added_hours: float = 0.0  # when spot was last added, in the pool that it is in
-    spot_until_hours: float = 0.0  # when it last held spot; when it was submitted where it never has
+    spot_until_hours: float = 0.0  # when it last held spot; if it never has, when it was submitted
     idle_since_hours: float = math.inf
-    """Since when it has held nothing, by the stretches that are over; infinite where it holds something."""
+    """Since when it has held nothing, by the stretches that are over; infinite if it holds something."""
     stations: tuple[Station, ...] = ()  # where its workers were ordered to, one after the other
     left_pool: int = 0  # the pool in which it was when its present set of workers was ordered
     moves: int = 0  # how often its workers came to another pool
@@ -93,7 +93,7 @@ class ProgressRecord:
     expected_lost_gpu_hours: float = 0.0  # the part of it that is not measured yet
     reported_gpu_hours: float = 0.0
     """The most that the job reported to have done, since it last went on with new workers."""
-    unreported: bool = False  # whether workers are at work that have not reported yet where they went on
+    unreported: bool = False  # whether its workers have not reported yet from how much work they go on
     estimated: bool = False
     """Whether its progress is an estimate: workers are real, and have never reported any."""
     failures: int = 0

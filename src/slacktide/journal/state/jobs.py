@@ -19,7 +19,7 @@ from typing import Any
 from slacktide.journal.codec.json_forms import FormMismatch, form
 from slacktide.journal.state.job_record import JobRecord
 
-KEPT_ENDED = 256  # how many jobs that ended last are kept at hand: most readers want these
+KEPT_ENDED = 256  # how many of the jobs that ended last stay unpacked, because most readers want these
 BLOCK_JOBS = 64
 """How many are packed together: they have most of their words in common. One is unpacked in a millisecond."""
 AT_HAND = -1  # the place of a job that is not packed
@@ -33,7 +33,7 @@ class Jobs(Mapping[str, JobRecord]):
     """In the order they came, the block in which each is packed."""
     at_hand: dict[str, JobRecord] = field(default_factory=dict)
     blocks: list[str] = field(default_factory=list)
-    ended: list[str] = field(default_factory=list)  # the jobs at hand that have ended, in that order
+    ended: list[str] = field(default_factory=list)  # the unpacked jobs that have ended, in that order
 
     def add(self, record: JobRecord) -> JobRecord:
         """Add a new job and return it, replacing one of the same id."""

@@ -143,7 +143,7 @@ class JournalState:
     jobs: Jobs = field(default_factory=Jobs)
     id: str = ""  # the journal's own name; empty in older journals
     clock: events.ClockSet | None = None
-    anchor: events.ClockAnchored | None = None  # where the clock was last said to stand
+    anchor: events.ClockAnchored | None = None  # the last event that says what time the clock has
     feed_trouble: str = ""  # what is wrong with the market's feed; empty when nothing is
     site: events.SiteOpened | None = None
     """The market of all jobs, from the first job on this clock on; none in older journals."""

@@ -79,7 +79,7 @@ def present_form() -> str:
 
 
 def _modules(hint: Any) -> set[str]:
-    """Return our modules in which a type, and all that it holds, is declared."""
+    """Return our modules that declare a type and the types of everything in it."""
     found = {name for inner in get_args(hint) for name in _modules(inner)}
     if getattr(hint, "__module__", "").startswith("slacktide."):
         found.add(hint.__module__)

@@ -50,7 +50,7 @@ class Store(Protocol):
     def snapshot(self, snapshot: Snapshot) -> None:
         """Keep a snapshot; older ones may go.
 
-        Raises nothing: where it cannot be kept, the next reader folds the events instead.
+        Raises nothing: if it cannot be kept, the next reader folds the events instead.
         """
         ...
 
@@ -59,7 +59,7 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the journal; closing twice does no harm."""
+        """Close the journal; closing twice does no harm."""
         ...
 
     def __enter__(self) -> Self:
@@ -121,7 +121,7 @@ class MemoryStore(Store):
         return kept if kept is not None and kept.form == form else None
 
     def close(self) -> None:
-        """Let go of the journal; closing twice does no harm."""
+        """Close the journal; closing twice does no harm."""
         self._open = False
 
     def _must_be_open(self) -> None:

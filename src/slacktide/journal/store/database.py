@@ -121,7 +121,7 @@ def opened(path: Path, create: bool, patience_s: float) -> sqlite3.Connection:
             _keep_from_others(path)
             with _usable(path):
                 database.execute(LOOK)
-            # Last, because it writes: a file that is no journal stays as it is.
+            # Last, because it writes: a file that is not a journal must stay as it is.
             _write_ahead(database, path, time.monotonic() + patience_s)
         except BaseException:
             database.close()

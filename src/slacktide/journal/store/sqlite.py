@@ -147,7 +147,7 @@ class SqliteStore(Store):
         return None if row is None else Snapshot(*row)
 
     def close(self) -> None:
-        """Let go of the journal; closing twice does no harm."""
+        """Close the journal; closing twice does no harm."""
         with self._lock:
             self._database.close()
 
