@@ -270,8 +270,8 @@ def run_many(
     ready = (acting if small else prepare(acting, job, pool, start, setting) for start in starts)
     return [
         # Only the totals of a run are kept: the slots of thousands of runs would fill the memory.
-        dataclasses.replace(run(job, pool, one, start=start, name=name, setting=setting), slots=())
-        for one, start in zip(ready, starts, strict=True)
+        dataclasses.replace(run(job, pool, prepared, start=start, name=name, setting=setting), slots=())
+        for prepared, start in zip(ready, starts, strict=True)
     ]
 
 
@@ -314,9 +314,9 @@ def run_yardstick(
     Returns with the runs how much the best plan from each start could gain over its plan at the most, where
     the job is too wide to solve exactly; [] where the plans are the best.
     """
-    found = yardstick(job, pool, starts, among=among, report=tell)
-    runs = Runs(job, CLAIRVOYANT, pool.name, starts, found.table)
-    return runs, [] if found.spare_usd is None else found.spare_usd.tolist()
+    best = yardstick(job, pool, starts, among=among, report=tell)
+    runs = Runs(job, CLAIRVOYANT, pool.name, starts, best.table)
+    return runs, [] if best.spare_usd is None else best.spare_usd.tolist()
 
 
 def solve_yardstick(

@@ -84,10 +84,10 @@ def compare(
     makers = named(policies)
     chosen = starts if starts is not None else Starts()
     where = tuple(
-        PoolStarts(one, job, tuple(chosen.of(job, one) if isinstance(chosen, Starts) else chosen))
-        for one in pools
+        PoolStarts(place, job, tuple(chosen.of(job, place) if isinstance(chosen, Starts) else chosen))
+        for place in pools
     )
-    sweep = Sweep(job, market, makers, truth, where, sum(len(one.starts) for one in where))
+    sweep = Sweep(job, market, makers, truth, where, sum(len(place.starts) for place in where))
     wanted = [(policy, at) for at in range(len(pools)) for policy in (*makers, None)]
     parts = run_sweep(sweep, wanted, spread, progress)
     middle = _median_run([part for part in parts if part.policy == list(makers)[-1]])
@@ -98,7 +98,7 @@ def compare(
         job,
         market.source,
         pools,
-        (*market.assumptions, *_stock_outs([(one, job.fastest_width) for one in pools])),
+        (*market.assumptions, *_stock_outs([(place, job.fastest_width) for place in pools])),
         AllRuns([part.runs for part in parts]),
         tuple(
             summarise(name, [part.runs for part in parts if part.name == name], best)
@@ -129,7 +129,7 @@ def compare_over_pools(
     chosen = common_starts(options, starts if starts is not None else Starts())
     where = tuple(_pool_starts(options, at, chosen) for at in range(len(options.pools)))
     sweep = Sweep(job, market, makers, truth, where, len(chosen), options, sight)
-    covered = [at for at, one in enumerate(where) if _covers(options, one)]
+    covered = [at for at, place in enumerate(where) if _covers(options, place)]
     wanted = [(name, pool) for name in (*makers, None) for pool in _pools_for(sweep, name, covered)]
     rows = _rows(options, run_sweep(sweep, wanted, spread, progress))
     best = [_best(job, rows, name) for name in (*makers, IN_THE_POOL, OVER_POOLS)]
@@ -137,7 +137,7 @@ def compare_over_pools(
     of_policies = [part for part in parts if part.policy is not None]
     moving = [part for part in of_policies if part.pool is None]
     middle = _median_run((moving or of_policies)[-1:])
-    ahead = next(one.ahead for one in where if one.pool.name == middle.pool)
+    ahead = next(place.ahead for place in where if place.pool.name == middle.pool)
     left_out = ", ".join(pool.name for at, pool in enumerate(options.pools) if at not in covered)
     not_recorded = f"{left_out}: not recorded from all starts to their deadlines, so nothing stayed there."
     return Comparison(
@@ -200,8 +200,8 @@ def _pool_starts(options: PoolOptions, at: int, starts: Sequence[int]) -> PoolSt
     return PoolStarts(options.pools[at], options.places.jobs[at], slots, ahead)
 
 
-def _covers(options: PoolOptions, here: PoolStarts) -> bool:
-    return min(here.starts) >= 0 and max(here.starts) <= last_start(options.job, here.pool)
+def _covers(options: PoolOptions, place: PoolStarts) -> bool:
+    return min(place.starts) >= 0 and max(place.starts) <= last_start(options.job, place.pool)
 
 
 def _pools_for(sweep: Sweep, name: str | None, covered: Sequence[int]) -> list[int | None]:
@@ -247,11 +247,11 @@ def _best(job: Job, rows: Sequence[SummaryRow], name: str) -> SummaryRow:
     return max((row for row in rows if row.part.name == name), key=lambda row: _worth(job, row.summary))
 
 
-def _worth(job: Job, one: PolicySummary) -> tuple[float, float]:
+def _worth(job: Job, summary: PolicySummary) -> tuple[float, float]:
     """Return what pools are ranked by: share on time, then low cost; with a soft deadline, mean utility."""
     if not job.hard and job.value_usd > 0:
-        return (one.mean_utility_usd, 0.0)
-    return (one.on_time_share, -one.mean_cost_usd)
+        return (summary.mean_utility_usd, 0.0)
+    return (summary.on_time_share, -summary.mean_cost_usd)
 
 
 def summarise(name: str, parts: Sequence[Sequence[Run]], yardstick_usd: float) -> PolicySummary:

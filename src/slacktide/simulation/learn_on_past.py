@@ -127,16 +127,16 @@ def do_replay(shared: Replays, task: tuple[int, int, int]) -> Replayed:
     return replay(shared.jobs[job], pool, start, shared.policies, setting)
 
 
-def _record(job: str, drawn: str, found: Replayed, hedge: Hedge) -> Selected:
-    row, best = hedge.arms.index(drawn), int(np.argmax(found.utility_usd))
+def _record(job: str, drawn: str, replayed: Replayed, hedge: Hedge) -> Selected:
+    row, best = hedge.arms.index(drawn), int(np.argmax(replayed.utility_usd))
     regret = hedge.regret()
     return Selected(
         job=job,
         drawn=drawn,
-        utility_usd=float(found.utility_usd[row]),
-        share=float(found.shares[row]),
+        utility_usd=float(replayed.utility_usd[row]),
+        share=float(replayed.shares[row]),
         best=hedge.arms[best],
-        best_utility_usd=float(found.utility_usd[best]),
+        best_utility_usd=float(replayed.utility_usd[best]),
         leader=hedge.leader,
         leader_weight=float(hedge.weights.max()),
         regret=regret.expected,

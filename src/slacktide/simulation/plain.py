@@ -222,5 +222,5 @@ def summarise(pools: PoolOptions, records: list[SlotRecord], *, start: int, name
         record.before.pool != record.after.pool and record.before.progress_gpu_hours > 0.0
         for record in records
     )
-    usd = sum(one.charge.move_usd for one in lived)
+    usd = sum(stretch.charge.move_usd for stretch in lived)
     return replace(run, stays=stays_of(lived), moves=int(moves), move_usd=float(usd))

@@ -71,10 +71,10 @@ class Sweep(NamedTuple):
     sight: Sight = "feed"
 
     def setting(self, pool: int) -> Setting:
-        here, truth = self.pools[pool], self.truth
+        place, truth = self.pools[pool], self.truth
         is_drawn = not isinstance(truth, Truth)
-        shifted = TruthElsewhere(truth, here.ahead) if here.ahead and is_drawn else truth
-        return Setting.on(self.market, here.pool, shifted)
+        shifted = TruthElsewhere(truth, place.ahead) if place.ahead and is_drawn else truth
+        return Setting.on(self.market, place.pool, shifted)
 
     def name(self, policy: str | None, pool: int | None) -> str:
         if self.options is None:
@@ -107,10 +107,10 @@ def named(specs: Sequence[Spec | Policy]) -> dict[str, Policy]:
     if not specs:
         raise InputError("at least one policy must be given, got none")
     made = [policies.make(policy) for policy in specs]
-    found = {label(policy): policy for policy in made}
-    if len(found) != len(made):
+    by_name = {label(policy): policy for policy in made}
+    if len(by_name) != len(made):
         raise InputError(f"each policy must be given once, got {[label(policy) for policy in made]}")
-    return found
+    return by_name
 
 
 def cut(policy: str | None, pool: int | None, starts: Sequence[int]) -> list[Piece]:
@@ -129,14 +129,14 @@ def run_sweep(
 ) -> list[Part]:
     """Run the wanted policies, each in a pool or over all of them, from all starts there."""
     todo = [piece for policy, pool in wanted for piece in cut(policy, pool, sweep.pools[pool or 0].starts)]
-    found: dict[tuple[str | None, int | None], list[Any]] = {}
+    results: dict[tuple[str | None, int | None], list[Any]] = {}
     total, done = sum(len(piece.starts) for piece in todo), 0
-    for piece, came in zip(todo, spread.each(do_piece, sweep, todo), strict=True):
-        found.setdefault((piece.policy, piece.pool), []).append(came)
+    for piece, result in zip(todo, spread.each(do_piece, sweep, todo), strict=True):
+        results.setdefault((piece.policy, piece.pool), []).append(result)
         done += len(piece.starts)
         if progress is not None:
             progress(done, total)
-    return [_part(sweep, policy, pool, pieces) for (policy, pool), pieces in found.items()]
+    return [_part(sweep, policy, pool, pieces) for (policy, pool), pieces in results.items()]
 
 
 def do_piece(sweep: Sweep, piece: Piece) -> Sequence[Run] | Yardstick:
@@ -144,12 +144,12 @@ def do_piece(sweep: Sweep, piece: Piece) -> Sequence[Run] | Yardstick:
     if piece.pool is None:
         runs = (_run_over_pools(sweep, piece.policy, start) for start in piece.starts)
         return [dataclasses.replace(run, slots=()) for run in runs]
-    here, setting = sweep.pools[piece.pool], sweep.setting(piece.pool)
+    place, setting = sweep.pools[piece.pool], sweep.setting(piece.pool)
     if piece.policy is None:
-        return solve_yardstick(here.job, here.pool, piece.starts, among=sweep.starts, truth=setting.truth)
+        return solve_yardstick(place.job, place.pool, piece.starts, among=sweep.starts, truth=setting.truth)
     policy = sweep.policies[piece.policy]
     return run_many(
-        here.job, here.pool, policy, piece.starts, name=piece.policy, setting=setting, few=piece.few
+        place.job, place.pool, policy, piece.starts, name=piece.policy, setting=setting, few=piece.few
     )
 
 
@@ -168,9 +168,9 @@ def _run_over_pools(sweep: Sweep, policy: str | None, start: int) -> Run:
 def _part(sweep: Sweep, policy: str | None, pool: int | None, pieces: Sequence[Any]) -> Part:
     name = sweep.name(policy, pool)
     if policy is None and pool is not None:
-        here, best = sweep.pools[pool], joined_yardstick(pieces)
+        place, best = sweep.pools[pool], joined_yardstick(pieces)
         spares = () if best.spare_usd is None else tuple(best.spare_usd.tolist())
-        runs = Runs(here.job, name, here.pool.name, here.starts, best.table)
+        runs = Runs(place.job, name, place.pool.name, place.starts, best.table)
         return Part(name, policy, pool, runs, spares)
     return Part(name, policy, pool, _joined(pieces))
 
@@ -198,9 +198,9 @@ def do_in_detail(sweep: Sweep, piece: Piece) -> RunResult:
         assert sweep.options is not None
         pools = sweep.options.pools
         return result_of(_run_over_pools(sweep, piece.policy, start), sweep.job, pools[0], pools)
-    here, name = sweep.pools[piece.pool], sweep.name(piece.policy, piece.pool)
+    place, name = sweep.pools[piece.pool], sweep.name(piece.policy, piece.pool)
     policy = None if piece.policy is None else sweep.policies[piece.policy]
     run = run_in_detail(
-        here.job, here.pool, policy, start, name=name, setting=sweep.setting(piece.pool), among=sweep.starts
+        place.job, place.pool, policy, start, name=name, setting=sweep.setting(piece.pool), among=sweep.starts
     )
-    return result_of(run, sweep.job, here.pool)
+    return result_of(run, sweep.job, place.pool)

@@ -155,5 +155,4 @@ def checked(machines: Machines) -> Machines:
 
 
 def _restarting(one: JobClass, restart_hours: float) -> JobClass:
-    """Return the class with another restart."""
     return dataclasses.replace(one, job=dataclasses.replace(one.job, restart_hours=restart_hours))

@@ -69,14 +69,14 @@ def _cells(one: Middle | None) -> list[str]:
 
 def epoch_findings(contests: Sequence[Contest]) -> list[str]:
     """Say for each set of streams what the ratio is, what it is made of, and what widths alone are worth."""
-    said = []
+    sentences = []
     for which in SETS:
         found = middles(contests, which)
         if set(found) >= {PUBLISHED, SPEEDUPS, AWARE, SHORT, NEVER, LEARNING}:
-            said += [_claim(which, found), _parts(which, found), _aware(which, found)]
+            sentences += [_claim(which, found), _parts(which, found), _aware(which, found)]
         if set(found) >= {SINGLE, COMMON}:
-            said.append(_widths(which, found))
-    return said
+            sentences.append(_widths(which, found))
+    return sentences
 
 
 def _claim(which: str, found: dict[str, Middle]) -> str:

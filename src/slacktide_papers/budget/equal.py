@@ -92,7 +92,7 @@ def ratios_at(points: Iterable[Point], multiples: Sequence[float] = EPOCH_MULTIP
 
 
 def _made(mine: Sequence[Point], group: Sequence[Point], bill_gpus: float) -> Point | None:
-    """Return a policy's point at a bill, read between those that were run; None beyond them."""
+    """Return a policy's point at a bill, interpolated between its runs; None beyond them."""
     if bill_gpus > max(point.average_gpus for point in group):
         return None  # the bound there was not looked up, so whether more would help is not known
     bound = _bound_at(group, bill_gpus)
@@ -150,7 +150,7 @@ def _costs(
 
 
 def _bound_at(points: Iterable[Point], average_gpus: float) -> float:
-    """Return the bound at a bill between those of many runs on one stream; it falls and is convex."""
+    """Return the bound at a bill, interpolated between those of many runs; it falls and is convex."""
     known = sorted((point.average_gpus, point.bound_hours) for point in points)
     bills, hours = zip(*known, strict=True)
     return float(np.interp(average_gpus, bills, hours))

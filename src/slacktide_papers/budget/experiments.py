@@ -107,7 +107,7 @@ def run(
 
 
 def _on_machines(case: Case, machines: Machines, size: Size) -> list[Task]:
-    """One thing at a time, then all together."""
+    """Return tasks on machines that are worse than ideal in one thing at a time, then in all."""
     steps = dict.fromkeys((IDEAL, *size.steps, machines))
     return [
         (made, rows.MACHINES, family)

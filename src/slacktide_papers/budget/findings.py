@@ -41,8 +41,8 @@ def finding(experiment: str, result: BudgetReproduction) -> list[str]:
     if experiment == "epochs":
         return epoch_findings(result.epochs)
     ratios = [one for one in result.ratios if one.experiment == experiment and one.reference == FIXED]
-    said = [_contest(group, ratios) for group in groups(points)]
-    return [*said, *_missed(points)]
+    sentences = [_contest(group, ratios) for group in groups(points)]
+    return [*sentences, *_missed(points)]
 
 
 def _formula(result: BudgetReproduction) -> str:
@@ -78,7 +78,7 @@ def _bound(result: BudgetReproduction) -> str:
 
 def _autoscaling(result: BudgetReproduction) -> list[str]:
     low, high = CLAIMED
-    said = [
+    sentences = [
         f"BOA Constrictor reports mean completion times {low:g} to {high:g} times lower than with "
         f"Pollux-style autoscaling at an equal budget. What came out here:"
     ]
@@ -86,24 +86,24 @@ def _autoscaling(result: BudgetReproduction) -> list[str]:
         for series in BANDS:
             mine = [one for one in result.contests if _is(one, machines, series, FIXED)]
             if mine:
-                said.append(_claim(machines, series, mine))
-    return said
+                sentences.append(_claim(machines, series, mine))
+    return sentences
 
 
 def _learned(result: BudgetReproduction) -> list[str]:
     """Say what not knowing the stream costs, and whether autoscaling is still behind."""
-    said = []
+    sentences = []
     for machines in dict.fromkeys(one.machines for one in result.contests):
         over = [one.median for one in result.contests if _is(one, machines, ONLINE, FIXED)]
         band = [one.median for one in result.contests if _is(one, machines, BANDS[0], ONLINE)]
         if over and band:
-            said.append(
+            sentences.append(
                 f"Given nothing but the budget, with {machines}, {ONLINE} (which has to learn speedups, too) "
                 f"takes {times(median(over))} as long as fixed-width at the same bill "
                 f"(by stream {times(min(over))} to {times(max(over))}), and {BANDS[0]} takes "
                 f"{times(median(band))} as long as {ONLINE} ({times(min(band))} to {times(max(band))})."
             )
-    return said
+    return sentences
 
 
 def _is(one: Contest, machines: str, series: str, reference: str) -> bool:
@@ -155,7 +155,7 @@ def _contest(points: Sequence[Point], ratios: Sequence[Ratio]) -> str:
 
 def _missed(points: Sequence[Point]) -> list[str]:
     """Say how far planning with wrong or unknown rates misses the budget, which equal bills hide."""
-    said = []
+    sentences = []
     for group in groups(points):
         parts = []
         for series in (FIXED, f"{FIXED}, another stream's rates", ONLINE):
@@ -163,11 +163,11 @@ def _missed(points: Sequence[Point]) -> list[str]:
             if spent:
                 parts.append(f"{series} {_percent(min(spent))} to {_percent(max(spent))}")
         if len(parts) > 1:
-            said.append(
+            sentences.append(
                 f"{group[0].panel}, {group[0].machines}: bill over the requested budget, at budgets of "
                 f"{LOW_BUDGET:g} to {HIGH_BUDGET:g} times the load: {', '.join(parts)}."
             )
-    return said
+    return sentences
 
 
 def _is_reported(one: Point, series: str) -> bool:

@@ -26,7 +26,7 @@ class Point(NamedTuple):
     panel: str  # the stream or fleet: points of a panel are drawn together
     machines: str
     series: str
-    knob: str  # what was turned to come to this bill
+    knob: str  # the setting that led to this bill
     asked_gpus: float  # the budget that the policy was given; not a number where it takes none
     average_gpus: float
     """GPUs paid for until the last job was done, per hour of the time over which jobs arrived."""

@@ -52,17 +52,17 @@ def headline(result: Reproduction) -> list[str]:
     """Return the sentences at the top: our results compared with the paper's."""
     best = [gain for gain in result.gains if gain.challenger == BEST]
     most = ", ".join(f"{percent(gain.largest)} above {gain.baseline}" for gain in best)
-    said = [
+    sentences = [
         f"The paper reports utility up to {PAPER_GAIN} above a baseline. Here the better of AHAP (with ARIMA "
         f"forecasts) and AHANP lies at most {most}."
     ]
-    said += [
+    sentences += [
         f"Above {gain.baseline}: at most {percent(gain.largest)} ({gain.where}), typically "
         f"{percent(gain.typical)}, ahead at {words.percent(gain.ahead_share)} of {gain.points} points."
         for gain in best
     ]
     names = dict.fromkeys(gain.challenger for gain in result.gains if gain.challenger.startswith("selection"))
-    return [*said, *(_selected(result, name) for name in names), CAUTION]
+    return [*sentences, *(_selected(result, name) for name in names), CAUTION]
 
 
 CAUTION = (

@@ -168,7 +168,7 @@ def _scipy() -> tuple[Any, Any]:
 def bound_below(
     problem: Problem, budget_usd: float, iterations: int = ITERATIONS, progress: Progress | None = None
 ) -> Bound:
-    """Return a bound below the mean response of jobs without a deadline, for all that a budget can buy."""
+    """Return a bound below the mean response of jobs without a deadline, whatever a budget buys."""
     return Climb(problem).bound(budget_usd, iterations, progress)
 
 

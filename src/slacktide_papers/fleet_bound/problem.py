@@ -17,7 +17,7 @@ class Future(NamedTuple):
     on_demand_usd: Floats
     spot_gpus: Ints
     after_usd: Floats
-    """[pool]: the least that a GPU-hour costs after the last slot; no capacity is looked at there."""
+    """[pool]: the least that a GPU-hour costs after the last slot; capacity is not limited there."""
 
 
 class Shapes(NamedTuple):

@@ -24,7 +24,7 @@ def fleet_bound(
 ) -> Bound:
     """Return a mean response of jobs without a deadline that no allocator can beat on this scene.
 
-    It counts for all that spend at most this budget over the whole run and are in time for every hard
+    It holds for all allocators that spend at most this budget over the whole run and meet every hard
     deadline.
     """
     return bound_below(problem_of(scene), budget_usd, iterations, progress)

@@ -87,9 +87,9 @@ def at_equal_spending(optimum: Tuner, run: StreamRun) -> StreamRun | None:
 def _optimum_row(optimum: Tuner) -> StreamRow:
     """Return the optimum at the budget, or at the least that it can spend if that is more."""
     run = optimum.spending(optimum.fleet.budget_gpus)
-    found = run or min(optimum.runs.values(), key=lambda one: one.average_gpus)
-    value = next(one for one, run in optimum.runs.items() if run is found)
-    return StreamRow(allocator_label(optimum.knob.make(value)), found, found)
+    shown_run = run or min(optimum.runs.values(), key=lambda run: run.average_gpus)
+    value = next(value for value, run in optimum.runs.items() if run is shown_run)
+    return StreamRow(allocator_label(optimum.knob.make(value)), shown_run, shown_run)
 
 
 def _tuned(

@@ -96,13 +96,13 @@ class MarketRows:
         submitted, slot_hours = float(jobs.submitted_hours[place]), site.slot_hours
         first = math.floor(submitted / slot_hours + 1e-9)
         own = site.slot - first
-        name, here = self.name(place), where.index(int(jobs.pool[place]))
+        name, own_pool = self.name(place), where.index(int(jobs.pool[place]))
         moment = MarketView(
-            [self._pasts.tapes[pool] for pool in where], own * slot_hours, here, spot.by_others(name),
+            [self._pasts.tapes[pool] for pool in where], own * slot_hours, own_pool, spot.by_others(name),
             first * slot_hours, spot.on_demand_by_others(name),
         )  # fmt: skip
         held = JobState(*(np.asarray(each).item() for each in state_of(jobs, place)[:8]))
-        number, state = int(self._ids[place]), held._replace(pool=here)
+        number, state = int(self._ids[place]), held._replace(pool=own_pool)
         alone = len(where) == 1
         job = scene.places(number).jobs[0] if alone else scene.members[number].job
         places = None if alone else scene.places(number)

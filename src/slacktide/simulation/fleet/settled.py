@@ -79,9 +79,9 @@ def _tabulate(fleet: Fleet, ways: SettledWays) -> _Way:
     phases = np.diff(stages.first)
     shape = (2 * len(phases), int(phases.max()))
     table = _Way(np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.int64))
-    for one, first in enumerate(stages.first[:-1]):
-        rows = np.arange(first, first + phases[one])
-        for way, widths in ((2 * one, ways.narrow[rows]), (2 * one + 1, ways.wide[rows])):
+    for kind, first in enumerate(stages.first[:-1]):
+        rows = np.arange(first, first + phases[kind])
+        for way, widths in ((2 * kind, ways.narrow[rows]), (2 * kind + 1, ways.wide[rows])):
             table.hours[way, : len(rows)] = stages.work_gpu_hours[rows] / stages.rate[rows, widths]
             changes = np.diff(widths, prepend=0) != 0
             table.pause_hours[way, : len(rows)] = stages.restart_hours[rows] * changes

@@ -92,7 +92,7 @@ def step(
     if came < len(arrivals.hours) and arrivals.hours[came] < until_hours:
         until_hours = max(arrivals.hours[came], now_hours)
     span = until_hours - now_hours
-    # The span is kept next to the time: a difference of times has lost bits, and the job would not quite end.
+    # The span is kept besides the time: a difference of times loses bits, so the job would not quite end.
     for job in range(present):
         if jobs.width[job] > 0:
             rate = stages.rate[jobs.stage[job], jobs.width[job]]

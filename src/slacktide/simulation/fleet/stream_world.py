@@ -79,7 +79,7 @@ class StreamRows(NamedTuple):
         if self.jobs.work_gpu_hours is None:
             return template
         size = float(self.jobs.work_gpu_hours[place]) / template.work_gpu_hours
-        phases = tuple(Phase(one.work_gpu_hours * size, one.speedup) for one in template.parts)
+        phases = tuple(Phase(part.work_gpu_hours * size, part.speedup) for part in template.parts)
         return replace(template, phases=phases)
 
     def _state(self, place: int) -> JobState:
@@ -254,9 +254,9 @@ class StreamWorld:
         gpus = self.cluster.ready * self.cluster.node_gpus
         held_gpus, changes = self._place(self.jobs, self.fleet.stages, wanted, gpus)
         if held_gpus < 0:
-            one = self.fleet.classes[self.jobs.kind[changes]]
+            kind = self.fleet.classes[self.jobs.kind[changes]]
             raise InputError(
-                f"an allocator must give widths that class {shown(one.name)} may have, got {wanted[changes]}"
+                f"an allocator must give widths that class {shown(kind.name)} may have, got {wanted[changes]}"
             )
         self.held_gpus = held_gpus
         self.resizes += changes
@@ -287,12 +287,12 @@ class StreamWorld:
     def _report_events(self, learner: Learning, ended: int, came_before: int) -> None:
         now, rows, first = self.now_hours, self.ended, self.fleet.stages.first
         for row in range(ended):
-            job, one, stage = int(rows.ids[row]), int(rows.kind[row]), int(rows.stage[row])
+            job, kind, stage = int(rows.ids[row]), int(rows.kind[row]), int(rows.stage[row])
             hours, work = float(rows.span_hours[row]), float(rows.span_gpu_hours[row])
-            phase, width = stage - int(first[one]), int(rows.width[row])
-            learner.learn(Progressed(now, job, one, phase, width, hours, work))
+            phase, width = stage - int(first[kind]), int(rows.width[row])
+            learner.learn(Progressed(now, job, kind, phase, width, hours, work))
             if self.finish_hours[job] == now:
-                learner.learn(Finished(now, job, one))
+                learner.learn(Finished(now, job, kind))
         for job in range(came_before, self.came):
             learner.learn(Arrived(now, job, int(self.arrivals.kind[job])))
 
@@ -301,10 +301,11 @@ class StreamWorld:
             return
         jobs, first = self.jobs, self.fleet.stages.first
         for job in places[jobs.span_hours[places] > 0].tolist():
-            one = int(jobs.kind[job])
-            phase, width = int(jobs.stage[job] - first[one]), int(jobs.width[job])
+            kind = int(jobs.kind[job])
+            phase, width = int(jobs.stage[job] - first[kind]), int(jobs.width[job])
             hours, work = float(jobs.span_hours[job]), float(jobs.span_gpu_hours[job])
-            learner.learn(Progressed(self.now_hours, int(jobs.ids[job]), one, phase, width, hours, work))
+            progressed = Progressed(self.now_hours, int(jobs.ids[job]), kind, phase, width, hours, work)
+            learner.learn(progressed)
             jobs.span_hours[job] = jobs.span_gpu_hours[job] = 0.0
 
     def _make_room(self, jobs: PresentJobs) -> None:

@@ -123,7 +123,7 @@ class Tuner:
             if following in self.runs:
                 break
             value = following
-        best = min(self.runs, key=lambda one: abs(self.runs[one].average_gpus - average_gpus))
+        best = min(self.runs, key=lambda value: abs(self.runs[value].average_gpus - average_gpus))
         return best, self.runs[best]
 
     def spending(self, average_gpus: float) -> StreamRun | None:
@@ -143,7 +143,7 @@ class Tuner:
             self.run(float(value))
         for _ in range(HALVINGS):
             best = self._best(most)
-            over = [one for one in self.runs if best is not None and one > best]
+            over = [value for value in self.runs if best is not None and value > best]
             if best is None or not over or self.runs[min(over)].average_gpus <= most:
                 break
             self.run((best + min(over)) / 2)
@@ -151,13 +151,13 @@ class Tuner:
         return None if best is None else self.runs[best]
 
     def _best(self, most_gpus: float) -> float | None:
-        fitting = [one for one, run in self.runs.items() if run.average_gpus <= most_gpus]
-        return min(fitting, key=lambda one: self.runs[one].mean_response_hours, default=None)
+        fitting = [value for value, run in self.runs.items() if run.average_gpus <= most_gpus]
+        return min(fitting, key=lambda value: self.runs[value].mean_response_hours, default=None)
 
     def _following(self, average_gpus: float, value: float) -> float:
-        spent = {one: run.average_gpus for one, run in self.runs.items()}
-        below = max((one for one in spent if spent[one] <= average_gpus), default=None)
-        above = min((one for one in spent if spent[one] > average_gpus), default=None)
+        spent = {tried: run.average_gpus for tried, run in self.runs.items()}
+        below = max((tried for tried in spent if spent[tried] <= average_gpus), default=None)
+        above = min((tried for tried in spent if spent[tried] > average_gpus), default=None)
         if below is None:
             assert above is not None
             return self._allowed((self.knob.low + above) / 2 if above > self.knob.low else above)
@@ -206,11 +206,11 @@ def best_at(runs: Sequence[Measured], usd: float) -> Mixture:
         cheapest = min(above, key=lambda place: runs[place].spent_usd)
         return Mixture(cheapest, cheapest, 0.0)
     best = min(below, key=lambda place: _mean(runs[place]))
-    found = [Mixture(best, best, 0.0)]
+    mixtures = [Mixture(best, best, 0.0)]
     for low, high in product(below, above):
         between = runs[high].spent_usd - runs[low].spent_usd
-        found.append(Mixture(low, high, (usd - runs[low].spent_usd) / between))
-    return min(found, key=lambda one: _mean(one.of(runs)))
+        mixtures.append(Mixture(low, high, (usd - runs[low].spent_usd) / between))
+    return min(mixtures, key=lambda mixture: _mean(mixture.of(runs)))
 
 
 def _mean(run: Measured) -> float:

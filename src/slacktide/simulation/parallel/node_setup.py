@@ -60,13 +60,13 @@ def code_archive(package: str) -> bytes:
 
 def versions() -> dict[str, str]:
     """Return the versions of the libraries that results depend on, as far as they are installed."""
-    found = {}
+    installed = {}
     for name in (*NEEDED, *ALIKE):
         try:
-            found[name] = importlib.metadata.version(name)
+            installed[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def check_versions(wanted: Mapping[str, str]) -> str:

@@ -48,16 +48,16 @@ class Processes:
             under_way: list[Future[bytes]] = []
             try:
                 under_way += [pool.submit(_do, file.name, packed.key, pickle.dumps(task)) for task in tasks]
-                for one in under_way:
-                    yield task_package.result(one.result())
+                for future in under_way:
+                    yield task_package.result(future.result())
             except BrokenProcessPool as error:
                 raise BackendError(
                     "every process of a sweep must live until its end, got one that was killed; look for a "
                     "lack of memory, and try fewer processes"
                 ) from error
             finally:
-                for one in under_way:
-                    one.cancel()
+                for future in under_way:
+                    future.cancel()
 
 
 def usable_cores() -> int:

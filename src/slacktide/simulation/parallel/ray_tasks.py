@@ -61,21 +61,21 @@ class RayTasks:
 
     def _results(self, under_way: list[Any]) -> Iterator[Any]:
         try:
-            for number, one in enumerate(under_way):
-                found = self._get(one)
+            for number, reference in enumerate(under_way):
+                packed = self._get(reference)
                 under_way[number] = None  # so that the cluster can drop the result
-                if isinstance(found, str):
-                    raise BackendError(found)
-                yield task_package.result(found)
+                if isinstance(packed, str):  # a sentence that says why it cannot be done there
+                    raise BackendError(packed)
+                yield task_package.result(packed)
         finally:
-            for one in under_way:
-                if one is not None:
+            for reference in under_way:
+                if reference is not None:
                     with suppress(Exception):  # it may be done, or the cluster gone
-                        self._ray.cancel(one, force=True)
+                        self._ray.cancel(reference, force=True)
 
-    def _get(self, one: Any) -> Any:
+    def _get(self, reference: Any) -> Any:
         try:
-            return self._ray.get(one)
+            return self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             first = str(error).strip().splitlines()[0]
             raise BackendError(

@@ -32,7 +32,7 @@ from slacktide.simulation.playback import Playback, Setting
 RECENT_STARTS, FEWEST_STARTS = 24, 6
 RECENT_EFFORT = 7e8
 """What solving for all recent starts may take, in values to compute: a second or two of CPU.
-A policy that takes more is run from fewer of them, and from FEWEST_STARTS at the least."""
+A policy that takes more is run from fewer starts, but at least from FEWEST_STARTS."""
 TRIED_CHECKPOINT_HOURS = 10 / 60
 """The interval that is tried to say what a checkpoint would save a job that has none."""
 SHOWN_FUTURES = 12  # futures that are run slot by slot, to show the GPUs held over time
@@ -120,9 +120,9 @@ def _staying(
     """Run a policy that stays in each of some pools, over all futures."""
     tried = []
     for name in pools:
-        here = planned._replace(stays_in=name)
-        ready = here.prepared(futures, policy)
-        tried.append(TriedPolicy(here, label(policy), here.run(futures, ready), ready))
+        staying = planned._replace(stays_in=name)
+        ready = staying.prepared(futures, policy)
+        tried.append(TriedPolicy(staying, label(policy), staying.run(futures, ready), ready))
     return tried
 
 
@@ -196,7 +196,7 @@ def recent_starts(job: Job, policy: Policy, slot_hours: float) -> int:
 
 def _from_history(planned: PlannedJob, policy: Policy) -> Sequence[Run]:
     job, begin = planned.job, planned.start
-    # Starts lie in the recent part, but what is known at each is the whole past before it.
+    # Starts lie in the recent part, but at each of them the whole past before it is known.
     where, window = begin.recent(job), begin.recent_window(job)
     place = where.place
     first = len(place) - len(window)

@@ -117,8 +117,8 @@ def _held(options: PoolOptions, runs: Sequence[Run]) -> dict[str, Floats]:
     slot_hours = options.slot_hours
     slots = math.ceil(options.job.deadline_hours / slot_hours - 1e-6)
     held = {pool.name: np.zeros(slots) for pool in options.pools}
-    for one in runs:
-        for record in one.slots[:slots]:
+    for run in runs:
+        for record in run.slots[:slots]:
             stretch = record.lived.stretch
             if stretch.gpus:
                 held[stretch.pool][record.slot] += stretch.held_hours / slot_hours / len(runs)

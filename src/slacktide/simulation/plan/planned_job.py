@@ -79,8 +79,8 @@ def known_at(options: PoolOptions, slot: int) -> PoolOptions | None:
             kept.append((at, pool.window(0, last + 1)))
     if len(kept) < 2:
         return None
-    there = only_pools(options, [at for at, _ in kept])
-    return replace(there, pools=tuple(pool for _, pool in kept))
+    recorded = only_pools(options, [at for at, _ in kept])
+    return replace(recorded, pools=tuple(pool for _, pool in kept))
 
 
 def only_pools(options: PoolOptions, rows: Sequence[int]) -> PoolOptions:
@@ -206,14 +206,14 @@ class PlannedJob(NamedTuple):
         really = truths or [AS_SAID] * len(futures.options)
         if not self.moves:
             return self._stay(futures, ready, really)
-        futures_here = [self._in(future) for future in futures.options]
+        pools_by_future = [self._in(future) for future in futures.options]
         # All pools end together, so the start is counted from the end, whichever pool comes first.
         return [
             run_over_pools(
-                here, acting, start=_start(here.pools[0], futures), sight=self.sight,
+                options, acting, start=_start(options.pools[0], futures), sight=self.sight,
                 setting=Setting(truth=truth),
             )
-            for here, acting, truth in zip(futures_here, ready, really, strict=True)
+            for options, acting, truth in zip(pools_by_future, ready, really, strict=True)
         ]  # fmt: skip
 
     def run_slots(self, futures: PoolFutures, ready: Sequence[Policy]) -> Sequence[Run]:
@@ -227,9 +227,9 @@ class PlannedJob(NamedTuple):
 
     def run_variants(self, variants: Sequence[Variant], policy: Policy) -> dict[Variant, Sequence[Run]]:
         """Run those variants that can meet their deadline, all over the same futures."""
-        changed = {one: self._changed(one) for one in variants}
-        able = {one: here for one, here in changed.items() if any(map(could_be_in_time, here.jobs))}
-        longest = max((one.deadline_hours for one in able), default=self.job.deadline_hours)
+        changed = {variant: self._changed(variant) for variant in variants}
+        able = {variant: job for variant, job in changed.items() if any(map(could_be_in_time, job.jobs))}
+        longest = max((variant.deadline_hours for variant in able), default=self.job.deadline_hours)
         widest = max(max(job.widths) for job in self.options.places.jobs)
         lasting, acting, seed = self._changed(Variant(longest, widest)), policy, 0
         if self.options.stays:
@@ -237,7 +237,7 @@ class PlannedJob(NamedTuple):
             # All points of a curve use the coarser form of the policy, so their differences stay fair.
             acting = policy.coarser() if isinstance(policy, ForeseeingPolicy) else policy
         futures = lasting.draw(seed)
-        return {one: here.run(futures, here.prepared(futures, acting)) for one, here in able.items()}
+        return {variant: job.run(futures, job.prepared(futures, acting)) for variant, job in able.items()}
 
     def _stay(self, futures: PoolFutures, ready: Sequence[Policy], truths: Sequence[Truth]) -> Sequence[Run]:
         (job,) = self.jobs
