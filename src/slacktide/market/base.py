@@ -72,7 +72,7 @@ class Pool:
     gpu: str = ""
     """The GPU type, such as H100; empty where the source does not say."""
     on_demand_gpus: Ints | None = None
-    """On-demand GPUs that can be had, slot by slot; None: unlimited at all times."""
+    """On-demand GPUs available, slot by slot; None: unlimited at all times."""
     notice_hours: float = 0.0
     """How long before it takes spot back the pool warns the job that holds it; 0: it does not."""
     key: int = field(init=False, repr=False, default_factory=new_key)

@@ -302,5 +302,5 @@ class MarketView(LazySequence[PoolView]):
         return self._tapes[pool].at(self._slots_begun(pool))
 
     def sightings(self, pool: int) -> Sequence[Sighting]:
-        """Return nothing: all that pools quote is recorded."""
+        """Return nothing: quotes already say how much spot there was."""
         return ()

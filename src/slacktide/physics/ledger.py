@@ -172,7 +172,7 @@ class StretchSums:
     on_demand_gpu_hours: float = 0.0
     pause_gpu_hours: float = 0.0  # of these, held without progress
     idle_gpu_hours: float = 0.0  # of these, held by no job: machines that boot, idle or round up
-    rounding_gpu_hours: float = 0.0  # of the idle ones, the rest of nodes of which others are in use
+    rounding_gpu_hours: float = 0.0  # of the idle ones, those on nodes that are partly used
 
     @property
     def cost_usd(self) -> float:

@@ -1,4 +1,1 @@
-"""What is learned of a stream while it runs: arrival rates, job sizes, and who should get how many GPUs.
-
-Begin with `rates`.
-"""
+"""What is learned about a stream of jobs while it runs: arrival rates (`rates`) and job sizes (`sizes`)."""

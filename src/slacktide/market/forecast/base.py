@@ -27,7 +27,7 @@ class Learner(Protocol):
     """A forecaster at work on one pool: gets every quote in order, and can forecast after any of them."""
 
     def learn(self, quote: Quote) -> None:
-        """Take in the quote of the next slot."""
+        """Learn from the quote of the next slot."""
         ...
 
     def forecast(self, horizon: int) -> Sequence[Quote]:

@@ -153,8 +153,8 @@ class FollowedTable:
         before = read_notes(self.path)
         if before is None:
             raise InputError(
-                f"{self.path}: a table to follow into must be one that was begun so, got another file; name "
-                "one that does not exist"
+                f"{self.path}: a table of live prices must be new, or one that `market follow` began, got "
+                "another file; name one that does not exist"
             )
         if before.slot_hours != notes.slot_hours or before.spot_gpus != notes.spot_gpus:
             assert before.slot_hours is not None
@@ -176,8 +176,8 @@ class FollowedTable:
         except OSError:
             os.close(file)
             raise InputError(
-                f"{self.path}: one process must follow into a table, got another one that does; name "
-                "another file"
+                f"{self.path}: only one process may write to a table, got another that does; name another "
+                "file"
             ) from None
         return file
 
@@ -262,7 +262,7 @@ class Follower:
             kind = type(error).__name__
             raise FeedUnreachable(f"a feed must answer, got {kind}: {shown(str(error))}") from error
         if bad is not None:
-            raise FeedUnreachable(f"a feed must report prices that can be, got {shown(tuple(bad))}")
+            raise FeedUnreachable(f"a feed must report possible prices, got {shown(tuple(bad))}")
         if answer.currency != USD:
             raise FeedRefused(f"prices must be in USD, got {shown(answer.currency)}; use another feed")
         return answer

@@ -54,7 +54,7 @@ class PoolFigures:
     on_demand_any_share: float | None = None
     """Share of time with at least one on-demand GPU; None where the trace does not limit them."""
     on_demand_mean_gpus: float | None = None
-    """Mean on-demand GPUs available, over the time in which they are limited."""
+    """Mean on-demand GPUs, over the time in which they are limited; None if they never are."""
 
 
 def describe(pool: Pool) -> PoolFigures:

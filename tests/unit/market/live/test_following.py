@@ -256,14 +256,14 @@ def test_a_table_keeps_its_form(
         FollowedTable(path, TableNotes(**{"slot_hours": SLOT_HOURS, "spot_gpus": 12, **change}))  # type: ignore[arg-type]
     notes_path(path).write_text("{", encoding="utf-8")
     assert read_notes(path) is None
-    with pytest.raises(InputError, match="begun so"):
+    with pytest.raises(InputError, match="market follow"):
         FollowedTable(path, NOTES)
     assert len(open_market(str(path))["here"]) == 4, "without notes it is a table like any other"
 
 
 def test_other_files_are_not_written_to(path: Path, tmp_path: Path) -> None:
     path.write_text("mine", encoding="utf-8")
-    with pytest.raises(InputError, match="begun so"):
+    with pytest.raises(InputError, match="market follow"):
         FollowedTable(path, NOTES)
     with pytest.raises(InputError, match="must end in"):
         FollowedTable(tmp_path / "prices.parquet", NOTES)
