@@ -102,17 +102,17 @@ def fulfilment(
     goes_where_it_may(wish, job_context.pool_names, decision.record.job)
     here = job_context.at(decision.state.pool)
     unstocked: tuple[int, ...] = ()
-    for missed, each in list(enumerate(wish.wishes))[known_missed:]:
-        there = here if each.pool is None else here.named(each.pool)
-        quote = there.quote(decision.begun.slot)
-        left = _left(context, decision, there, quote)
-        if each.spot_gpus > left.spot_gpus and not decision.record.fleet:
+    for missed, option in list(enumerate(wish.wishes))[known_missed:]:
+        target = here if option.pool is None else here.named(option.pool)
+        quote = target.quote(decision.begun.slot)
+        left = _left(context, decision, target, quote)
+        if option.spot_gpus > left.spot_gpus and not decision.record.fleet:
             continue
-        stocked = physics.is_stocked(there.terms, left, each.spot_gpus, each.on_demand_gpus)
+        stocked = physics.is_stocked(target.terms, left, option.spot_gpus, option.on_demand_gpus)
         if stocked or missed == len(wish.instead):
-            found = _cut(context, decision, there, each, quote)
-            nothing = found.spot_gpus + found.on_demand_gpus == 0
-            return found._replace(missed=missed, job_context=here if nothing else there, unstocked=unstocked)
+            cut = _cut(context, decision, target, option, quote)
+            nothing = cut.spot_gpus + cut.on_demand_gpus == 0
+            return cut._replace(missed=missed, job_context=here if nothing else target, unstocked=unstocked)
         unstocked = (*unstocked, missed)
     return Fulfilment(here, 0, 0, len(wish.wishes), unstocked)
 

@@ -55,7 +55,7 @@ class RayCluster(ListsAllOwners):
         self._call("end", ids=list(ids))
 
     def _machines(self) -> list[tuple[str, Machine]]:
-        return [(one["owner"], machine_of(one)) for one in self._call("list")]
+        return [(row["owner"], machine_of(row)) for row in self._call("list")]
 
     def _call(self, verb: str, **about: Any) -> Any:
         address = self._address
@@ -129,7 +129,7 @@ class Head:
     def nodes(self) -> dict[str, ClusterNode]:
         """Return all nodes that the head knows of, those that died included."""
         found = self._client.get_all_node_info(timeout=CALL_S)
-        return {key.hex(): _node(key.hex(), one) for key, one in found.items()}
+        return {key.hex(): _node(key.hex(), info) for key, info in found.items()}
 
     def taken(self) -> list[NodeClaim]:
         """Return the notes about all nodes that are taken."""
@@ -160,13 +160,15 @@ def rent(head: Any, request: dict[str, Any]) -> None:
     kind, pool, gpus = request["spec"]
     nodes, taken = head.nodes(), head.taken()
     _forget(head, owner, nodes, taken)
-    if any((one.owner, one.ticket) == (owner, ticket) for one in taken):
+    if any((claim.owner, claim.ticket) == (owner, ticket) for claim in taken):
         return
-    busy = {one.node for one in taken}
+    busy = {claim.node for claim in taken}
     free = [
-        one for one in nodes.values() if one.alive and one.id not in busy and _fits(one, kind, pool, gpus)
+        node
+        for node in nodes.values()
+        if node.alive and node.id not in busy and _fits(node, kind, pool, gpus)
     ]
-    for node in sorted(free, key=lambda one: (-len({MARKET, POOL} & set(one.labels)), one.id)):
+    for node in sorted(free, key=lambda node: (-len({MARKET, POOL} & set(node.labels)), node.id)):
         if head.take(NodeClaim(node.id, owner, ticket, kind, pool, gpus, datetime.now(UTC).isoformat())):
             _keep_one(head, owner, ticket)
             return
@@ -182,7 +184,7 @@ def _fits(node: ClusterNode, kind: str, pool: str, gpus: int) -> bool:
 
 def _keep_one(head: Any, owner: str, ticket: str) -> None:
     """Leave one node for a ticket: a process that was believed lost may have taken one for it meanwhile."""
-    mine = [one.node for one in head.taken() if (one.owner, one.ticket) == (owner, ticket)]
+    mine = [claim.node for claim in head.taken() if (claim.owner, claim.ticket) == (owner, ticket)]
     for node in sorted(mine)[1:]:
         head.free(node)
 
@@ -190,29 +192,29 @@ def _keep_one(head: Any, owner: str, ticket: str) -> None:
 def _forget(head: Any, owner: str, nodes: dict[str, ClusterNode], taken: list[NodeClaim]) -> None:
     """Remove this owner's notes of nodes that died long ago."""
     long_ago_ms = (time.time() - FORGET_S) * 1000
-    for one in taken:
-        node = nodes.get(one.node)
-        if one.owner == owner and (node is None or (not node.alive and node.ended_ms < long_ago_ms)):
-            head.free(one.node)
+    for claim in taken:
+        node = nodes.get(claim.node)
+        if claim.owner == owner and (node is None or (not node.alive and node.ended_ms < long_ago_ms)):
+            head.free(claim.node)
 
 
 def end(head: Any, request: dict[str, Any]) -> None:
     """Free nodes of an owner."""
-    for one in head.taken():
-        if one.owner == request["owner"] and one.node in request["ids"]:
-            head.free(one.node)
+    for claim in head.taken():
+        if claim.owner == request["owner"] and claim.node in request["ids"]:
+            head.free(claim.node)
 
 
 def listed(head: Any, _: dict[str, Any]) -> list[dict[str, Any]]:
     """Return every note with the present state of its node."""
     nodes, found = head.nodes(), []
-    for one in head.taken():
-        node = nodes.get(one.node)
+    for claim in head.taken():
+        node = nodes.get(claim.node)
         alive = node is not None and node.alive
         ended_ms = 0 if node is None or alive else node.ended_ms
         until = datetime.fromtimestamp(ended_ms / 1000, UTC).isoformat() if ended_ms else None
         address = "" if node is None else node.address
-        found.append({**one._asdict(), "alive": alive, "address": address, "until_utc": until})
+        found.append({**claim._asdict(), "alive": alive, "address": address, "until_utc": until})
     return found
 
 

@@ -192,7 +192,7 @@ class ReconcileStep:
             mine = [ticket for ticket in self._open.values() if ticket.spec == spec]
             # The first to go are those that are not ready yet, then the newest.
             newest = list(reversed(mine))
-            leaving = sorted(newest, key=lambda one: one.joined_hours is not None)
+            leaving = sorted(newest, key=lambda ticket: ticket.joined_hours is not None)
             spare = [ticket for ticket in leaving if ticket.id not in self.use.busy]
             excess = max(0, len(mine) - want.get(spec, 0))
             going += [self._returned(ticket.id, NOT_WANTED, "not-wanted") for ticket in spare[:excess]]
@@ -215,8 +215,8 @@ class ReconcileStep:
             and (machine := self._alive(ticket.id)) is not None
             and self._is_ready(ticket, machine)
         ]
-        for one in joined:
-            self.memory.retries.reset(("join", self._open[one.ticket].spec[:2]))
+        for event in joined:
+            self.memory.retries.reset(("join", self._open[event.ticket].spec[:2]))
         if joined:
             self.diary.note(*joined)
 
@@ -230,7 +230,7 @@ class ReconcileStep:
     def _end_strays(self) -> None:
         """End machines that no open ticket explains, and again after a while if they are still there."""
         retries, now = self.memory.retries, self.now_hours
-        ids = [one.id for one in self._strays() if retries.is_due(("end", one.id), now)]
+        ids = [stray.id for stray in self._strays() if retries.is_due(("end", stray.id), now)]
         if not ids:
             return
         for name in ids:
@@ -244,7 +244,7 @@ class ReconcileStep:
 
     def _note_leaked(self) -> None:
         """Note machines that still run although they should have ended, each once, and later their end."""
-        running = {one.id: one for one in self._strays() if one.alive}
+        running = {stray.id: stray for stray in self._strays() if stray.alive}
         since, known = self.memory.stray_hours, self._tickets.leaked
         self.memory.stray_hours = {name: since.get(name, self.now_hours) for name in running}
         limit_hours, hours = self.rules.leaked_after_hours, self.memory.stray_hours

@@ -37,7 +37,7 @@ class FleetRecord:
     spent_gpu_hours: float = 0.0  # GPU-hours of all stretches that are over, the machines' own included
     memory: JsonText = ""  # what its allocator wrote down last, as JSON; empty before the first time
     memory_seq: int = 0  # the last event that this memory includes
-    reserved_usd: float | None = None  # what that keeps for promised deadlines; None if it does not say
+    reserved_usd: float | None = None  # what its allocator keeps for promised deadlines; None: unknown
     usd_per_job_hour: float | None = None
     """What an hour of a job's waiting is worth to it; None if it does not say."""
     decided_hours: float = -math.inf
