@@ -5,8 +5,8 @@ therefore known by its start time as well, or by the variable that every worker 
 
 A process may also hide: wipe out the marker and begin a session of its own. A worker's supervisor is
 therefore made a subreaper, where the system has that (Linux): whatever the worker starts stays below it,
-however often its parents end. When the command has ended, the supervisor notes what is left
-below it, because once it has ended too nothing links those processes to it.
+however often its parents end. When the command has ended, the supervisor notes what is
+left below it, because once it has ended too nothing links those processes to it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class SeenProcess(NamedTuple):
 
 
 def alive(process: Process) -> bool:
-    """Say whether this very process still runs; a zombie does not."""
+    """Say whether this process, and not another with its pid, still runs; a zombie does not."""
     if _LINUX:
         stat = _stat(process.pid)
         return stat is not None and stat[0] not in b"ZX" and _started(stat) == process.started
@@ -137,14 +137,14 @@ def process_of(pid: int) -> Process:
 
 
 def carries(pid: int, variable: str, value: str) -> bool:
-    """Say whether a process has a variable of this value; False where it cannot be read."""
+    """Say whether a process has a variable of this value; False if that cannot be read."""
     return _variable(_environ(pid), f"{variable}=".encode()) == value
 
 
 def _environ(pid: int) -> bytes:
     try:
         return _content(f"/proc/{pid}/environ")
-    except OSError:  # gone meanwhile, or someone else's
+    except OSError:  # it has ended, or is another user's
         return b""
 
 
@@ -170,8 +170,7 @@ def _ps_started(pid: int) -> str | None:
 
 
 # posix_spawn cannot make a process a subreaper, but the setting outlives exec: so a short-lived Python makes
-# itself one and becomes the shell. It passes variables on as they came, and resets signals that Python
-# ignores.
+# itself one and becomes the shell, with the same variables and with the signals that Python ignores reset.
 _PROGRAM = """
 import os, signal, sys
 try:

@@ -64,7 +64,7 @@ class PeerLost(ConnectionError):
 
 
 class RankPlace(NamedTuple):
-    """Which worker of which attempt this process is, and where rank 0 is to be found."""
+    """Which worker of which attempt this process is, and how to reach rank 0."""
 
     rank: int
     width: int
@@ -199,11 +199,11 @@ class Team:
     def _rank_of(self, peer: socket.socket) -> int | None:
         """Return the rank that has connected; None if it is not a worker of this attempt."""
         try:
-            said = self._receive(peer, self._greeting(0), patience_s=1.0)
+            greeting = self._receive(peer, self._greeting(0), patience_s=1.0)
         except OSError:
             return None
         expected = {self._greeting(rank).tobytes(): rank for rank in range(1, self._place.width)}
-        return expected.get(said.tobytes())
+        return expected.get(greeting.tobytes())
 
     def _greeting(self, rank: int) -> Vector:
         return np.array([GREETING, self._place.attempt, self._place.width, rank], np.float64)
@@ -252,10 +252,10 @@ class Team:
 
     def newest(self, step: int) -> int | None:
         """Return the rank that has done the most steps; None if no rank has a state (`step` is -1)."""
-        mine = np.zeros(self._place.width)
-        self.share(mine)  # rank 0 sends first, so a refused worker finds its connection closed
-        mine[self._place.rank] = step + 1
-        steps = self.total(mine)
+        own_steps = np.zeros(self._place.width)
+        self.share(own_steps)  # rank 0 sends first, so a refused worker finds its connection closed
+        own_steps[self._place.rank] = step + 1
+        steps = self.total(own_steps)
         return int(steps.argmax()) if steps.max() > 0 else None
 
     def spread(self, source: int, vector: Vector) -> Vector:
@@ -329,8 +329,8 @@ def samples(seed: int, step: int, place: RankPlace) -> tuple[Vector, NDArray[np.
     """Return this rank's part of a step's samples; all parts together are the same at any width."""
     points, arm = spirals(seed)
     epoch, first = divmod(step * BATCH, ROWS)
-    mine = np.array_split(order(seed, epoch)[first : first + BATCH], place.width)[place.rank]
-    return points[mine], arm[mine]
+    chosen = np.array_split(order(seed, epoch)[first : first + BATCH], place.width)[place.rank]
+    return points[chosen], arm[chosen]
 
 
 def layers(weights: Vector) -> list[Vector]:
@@ -510,8 +510,8 @@ class TrainingRun:
         found = self._record.begin() if fresh and self._record else None
         if source is None:
             source, self.state = 0, found
-        mine = self.state or TrainingState.first(self._options.seed)
-        self.state = TrainingState.from_vector(team.spread(source, mine.vector()))
+        own = self.state or TrainingState.first(self._options.seed)
+        self.state = TrainingState.from_vector(team.spread(source, own.vector()))
         return self.state
 
     def _advance(self, team: Team, state: TrainingState) -> None:

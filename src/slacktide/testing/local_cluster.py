@@ -240,11 +240,11 @@ def _stay(started: list[Any]) -> None:
     while True:
         for node in started:
             for processes in list(node.all_processes.values()):
-                for one in processes:
-                    one.process.poll()
+                for entry in processes:
+                    entry.process.poll()
         time.sleep(WATCH_S)
 
 
 if __name__ == "__main__":
-    spot, on_demand, each = (int(text) for text in sys.argv[4:7])
-    keep(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), {"spot": spot, "on-demand": on_demand}, each)
+    spot, on_demand, gpus = (int(text) for text in sys.argv[4:7])
+    keep(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), {"spot": spot, "on-demand": on_demand}, gpus)

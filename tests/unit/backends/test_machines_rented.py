@@ -128,7 +128,7 @@ def test_spot_that_is_not_to_be_had_is_lost_and_on_demand_is_waited_for(
     assert (facts.taken_spot_gpus, facts.pending_gpus, facts.gone) == (3, 0, True)
     assert site.backend.room("any").spot_gpus == 0
     site.backend.hold(ORDER._replace(attempt=2, spot_gpus=0))
-    facts = site.until(lambda facts: "no on-demand machine to be had" in facts.trouble)
+    facts = site.until(lambda facts: "no on-demand machine is available" in facts.trouble)
     assert facts.pending_gpus == 1
     site.cloud.faults = Faults()
     facts = site.hold(ORDER._replace(attempt=2, spot_gpus=0))

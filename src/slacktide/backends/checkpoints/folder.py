@@ -103,9 +103,9 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 def _link(folder: Path, name: str) -> str:
     """Return where a link leads, relative to where it is; raises BackendError if that is outside."""
-    there = os.readlink(folder / name)
+    target = os.readlink(folder / name)
     for root in (folder, folder.resolve()):
-        inside = os.path.relpath(os.path.normpath(root / Path(name).parent / there), root)
+        inside = os.path.relpath(os.path.normpath(root / Path(name).parent / target), root)
         if inside != ".." and not inside.startswith("../"):
             return os.path.relpath(inside, os.path.dirname(name) or ".")
     raise BackendError(
@@ -122,14 +122,14 @@ def safe_name(name: object) -> str:
     return "/".join(parts)
 
 
-def safe_link(name: str, there: object) -> str:
+def safe_link(name: str, target: object) -> str:
     """Return the target of a link from a store; raises ValueError if it is not inside the folder."""
-    if not isinstance(there, str) or not there or "\0" in there or there.startswith("/"):
+    if not isinstance(target, str) or not target or "\0" in target or target.startswith("/"):
         raise ValueError(f"unsafe link {name!r}")
-    inside = os.path.normpath(os.path.join(os.path.dirname(name), there))
+    inside = os.path.normpath(os.path.join(os.path.dirname(name), target))
     if inside.split("/")[0] == "..":
         raise ValueError(f"unsafe link {name!r}")
-    return there
+    return target
 
 
 def read_stamp(folder: Path) -> Stamp | None:

@@ -207,7 +207,7 @@ def _decoded(fact: Any) -> Manifest:
     if fact["format"] != FORMAT:
         raise ValueError(f"format {FORMAT} must be given, got {fact['format']!r}")
     files = {safe_name(name): _stored(entry) for name, entry in fact["files"].items()}
-    links = {safe_name(name): safe_link(name, there) for name, there in fact["links"].items()}
+    links = {safe_name(name): safe_link(name, target) for name, target in fact["links"].items()}
     _check_no_way_through(files, links)
     share = float(fact["done_share"])
     if not math.isfinite(share):

@@ -258,9 +258,9 @@ class Vault:
         fresh = disk.loading_folder(folder)
         with ThreadPoolExecutor(self.streams) as pool:
             list(pool.map(lambda item: self._get(item[1], fresh / item[0]), manifest.files.items()))
-        for name, there in manifest.links.items():
+        for name, target in manifest.links.items():
             (fresh / name).parent.mkdir(parents=True, exist_ok=True)
-            os.symlink(there, fresh / name)
+            os.symlink(target, fresh / name)
         disk.write_stamp(fresh, Stamp(self.owner, self.job, manifest.attempt))
         disk.put_in_place(fresh, folder)
 

@@ -26,7 +26,7 @@ SIGN_S = 5.0
 
 
 class LocalJob(OrderedJob[WorkerSet]):
-    """A job's folder, its processes, and what was ordered for it."""
+    """A job's folder, its processes, and its last order."""
 
     def __init__(
         self,
@@ -279,7 +279,7 @@ class LocalJob(OrderedJob[WorkerSet]):
         launch, self.retry_at = self.startable(now), now + RETRY_S
         try:
             if self.tail is None:
-                self.open(now)  # what is found there may forbid the start
+                self.open(now)  # what the folder holds may forbid the start
             else:
                 self._begin(order, launch, now)
         except (OSError, InputError) as error:
@@ -344,7 +344,7 @@ class LocalJob(OrderedJob[WorkerSet]):
 
     @property
     def _may_go(self) -> bool:
-        """Whether the workers of the set may receive their places, as far as other machines are concerned."""
+        """Whether workers on other machines are ready, so that those here may receive their places."""
         if self.intent is None or not self.intent.ranks:
             return True
         order = self.order
@@ -429,5 +429,5 @@ class LocalJob(OrderedJob[WorkerSet]):
 
 
 def _whole(devices: tuple[str, ...]) -> SetPart:
-    """Return the whole set, for a machine that carries it alone."""
+    """Return the whole set as one part, for a machine that runs it alone."""
     return SetPart((), (), environment.free_port(), devices)

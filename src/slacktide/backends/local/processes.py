@@ -101,7 +101,7 @@ def _is_own_report(job: LocalJob, reported_at: float) -> bool:
 
 
 def _present(job: LocalJob) -> list[str]:
-    """Return the kinds of all workers that are there, of whichever attempt; a set-up holds no GPU."""
+    """Return the kinds of all present workers, of any attempt; a set-up holds no GPU."""
     sets = [worker_set for worker_set in job.sets if worker_set.attempt]
     return [worker.kind for worker_set in sets for worker in worker_set.workers if worker.present]
 

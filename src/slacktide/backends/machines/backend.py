@@ -208,11 +208,11 @@ class MachineBackend(WorkerBackend):
         if self._renting is None:
             return self.machine_workers.room(pool)
         name = self._renting.pool(pool)
-        there = self.machine_workers.room(name)
+        existing = self.machine_workers.room(name)
         full, renting = self._full, self._renting
         return PoolRoom(
-            there.spot_gpus if ("spot", name) in full else renting.most("spot", name),
-            there.on_demand_gpus if ("on-demand", name) in full else renting.most("on-demand", name),
+            existing.spot_gpus if ("spot", name) in full else renting.most("spot", name),
+            existing.on_demand_gpus if ("on-demand", name) in full else renting.most("on-demand", name),
         )
 
     @property
@@ -262,7 +262,7 @@ class MachineBackend(WorkerBackend):
         """Say which of the needed machines were lately unavailable."""
         for need in needs:
             if need[:2] in self._full:
-                return f"there is no {need.kind} machine to be had in pool {need.pool} just now"
+                return f"no {need.kind} machine is available in pool {need.pool} just now"
         return ""
 
     def _needs(self) -> Iterator[Need]:

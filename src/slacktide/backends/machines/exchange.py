@@ -88,7 +88,7 @@ class MessageLoop:
         return answers
 
     def close(self) -> None:
-        """Send nothing more, and let go of the link."""
+        """Send nothing more, and close the link."""
         self._closed.set()
         if self._thread is not None:
             self._thread.join()
@@ -141,7 +141,7 @@ FORGET_S = 3600.0  # how long a machine that is no longer listed is remembered
 
 @dataclass(slots=True, kw_only=True)
 class KnownMachine:
-    """One machine."""
+    """What is known about one machine: its last answer, and when it came."""
 
     host: Host
     last_answer_at: float  # when it last answered; before that, when this controller began
@@ -219,11 +219,11 @@ class KnownMachines:
     def is_fit(self, machine: KnownMachine, now: float) -> bool:
         """Say whether new workers may be started there: it is up, answers, and is not about to be taken."""
         listening = now - machine.accepted_at < max(self._lease_s / 2.0, 2.0 * REPEAT_S)
-        mine = machine.host.id not in self.gone and (self.ours is None or machine.host.id in self.ours)
-        return machine.host.alive and listening and machine.notice_s is None and mine
+        usable = machine.host.id not in self.gone and (self.ours is None or machine.host.id in self.ours)
+        return machine.host.alive and listening and machine.notice_s is None and usable
 
     def is_away(self, host: str) -> bool:
-        """Say whether a machine is known to be down, though workers may live there for a while yet."""
+        """Say whether a machine is known to be down, though workers may still run there for a while."""
         machine = self._machines.get(host)
         return host in self.gone or (machine is not None and not machine.host.alive)
 

@@ -1,7 +1,7 @@
 """A child process that exchanges frames with us over pipes: one thread writes to it, another reads.
 
-Frames are pickled values, unlike the JSON lines of `core.child_process`: messages to agents carry zip files
-of up to 100 MB. Writing has a thread of its own because a pipe that is full would make the caller wait.
+Frames are pickled values, unlike the JSON lines of `core.child_process`: messages to agents contain zip files
+of up to 100 MB. Writing has a thread of its own because a full pipe would block the caller.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The workers of one attempt over several machines: begun together, ended together.
+"""The workers of one attempt on several machines: they begin together and end together.
 
 It is written down before any machine receives it, and the port where all ranks meet before any worker may
 start, so that the next controller knows where workers may be. If a part of the set was lost, or was stopped
@@ -58,9 +58,9 @@ def missing(kinds: Sequence[Capacity], pool: str, free: FreeGpus) -> Mapping[Cap
     """Return how many GPUs of each kind are lacking; machines that can serve as either count for both."""
     lacking: dict[Capacity, int] = {}
     for kind in dict.fromkeys(kinds):
-        there = sum(len(devices) for host, devices in free.items() if fits(host, kind, pool))
-        if kinds.count(kind) > there:
-            lacking[kind] = kinds.count(kind) - there
+        available = sum(len(devices) for host, devices in free.items() if fits(host, kind, pool))
+        if kinds.count(kind) > available:
+            lacking[kind] = kinds.count(kind) - available
     return lacking
 
 
@@ -118,7 +118,7 @@ DRAIN_S = 10.0  # how long to wait, after a part has ended, for the last lines t
 
 @dataclass(slots=True)
 class MachinePart:
-    """What one machine carries of a set."""
+    """The part of a set that one machine runs."""
 
     host: str
     ranks: tuple[int, ...]
@@ -154,7 +154,7 @@ class MachinePart:
 
 @dataclass(slots=True)
 class MachineSet:
-    """A set of workers over machines."""
+    """A set of workers on one or more machines."""
 
     form: SetForm
     home: Path
@@ -175,7 +175,7 @@ class MachineSet:
         ranks: dict[str, list[int]] = {}
         for rank, seat in enumerate(self.form.seats):
             ranks.setdefault(seat.host, []).append(rank)
-        self.parts = {host: MachinePart(host, tuple(mine)) for host, mine in ranks.items()}
+        self.parts = {host: MachinePart(host, tuple(part_ranks)) for host, part_ranks in ranks.items()}
 
     @property
     def attempt(self) -> int:
@@ -323,7 +323,7 @@ class MachineSet:
         return self.failed or self.parts.get(self.form.seats[0].host)
 
     def stop(self) -> None:
-        """Have all parts end; a stopped set is never begun again, not even by the next controller."""
+        """Tell all parts to end; a stopped set is never begun again, not even by the next controller."""
         if not self.stopping:
             self.stopping = True
             lost = [rank for part in self.parts.values() if part.missed for rank in part.ranks]
@@ -335,7 +335,7 @@ class MachineSet:
         folder.write_durably(self.home / SET_FILE, json.dumps(fact))
 
     def write_over(self) -> None:
-        """Note that nothing of it is left; the next controller need not look for it."""
+        """Note that nothing of it is left, so that the next controller need not look for it."""
         folder.touch(self.home / OVER_FILE)
 
 

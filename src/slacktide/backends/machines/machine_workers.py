@@ -160,7 +160,7 @@ class MachineWorkers(JobTable[RemoteJob]):
         self._swept = True
 
     def room(self, pool: str) -> PoolRoom:
-        """Return how many GPUs of each kind the machines that are up have, used or not.
+        """Return how many GPUs of each kind there are on machines that are up, used or not.
 
         A machine that can serve as either kind counts for both. Until one has answered nothing is known.
         """

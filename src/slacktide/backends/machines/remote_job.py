@@ -36,8 +36,7 @@ Packing: TypeAlias = "Future[tuple[str, LaunchPack]]"
 
 
 Placing: TypeAlias = Callable[[Sequence[Capacity], str, Collection[str], float], tuple[GpuSeat, ...] | None]
-"""Finds seats for workers of these kinds in a pool, preferably on the machines that others of the set use;
-None: there are not enough."""
+"""Finds seats in a pool for workers of these kinds, best on machines that their set uses; None: too few."""
 
 
 class RemoteJob(OrderedJob[MachineSet]):
@@ -164,7 +163,7 @@ class RemoteJob(OrderedJob[MachineSet]):
             at, grown_at, machine_set.attempt, part.host,
         )  # fmt: skip
 
-    # ---------------------------------------------------------------- what is to be done
+    # ---------------------------------------------------------------- the next steps
 
     def advance(self, now: float) -> None:
         """Take the next steps towards what was ordered; raises BackendError if one fails."""

@@ -147,8 +147,8 @@ def _present(job: OrderedJob[MachineSet], machine_set: MachineSet, part: Machine
     if part.lost or part.away or part.left or not machine_set.announced:
         return []
     if part.handed_on:  # its agent reports on all its workers together, once it reports on the new set
-        there = job.current.parts.get(part.host) if job.current else None
-        return list(machine_set.kinds(part)) if there is None or there.seen is None else []
+        new_part = job.current.parts.get(part.host) if job.current else None
+        return list(machine_set.kinds(part)) if new_part is None or new_part.seen is None else []
     if observed is None:
         kept = [machine_set.form.kinds[worker.rank] for worker in machine_set.kept(part)]
         return list(machine_set.kinds(part)) if machine_set.adopted else kept

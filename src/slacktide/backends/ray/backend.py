@@ -130,7 +130,7 @@ class BridgeProcess:
 
 
 class RayLink:
-    """Carries messages to the agents on the nodes of a Ray cluster."""
+    """Sends messages to the agents on the nodes of a Ray cluster, and receives their answers."""
 
     def __init__(
         self, address: str, owner: str, lease_s: float, *, token: Path | None = None,

@@ -1,4 +1,4 @@
-"""The process that is a client of Ray: it lists the nodes, and carries messages between a link and agents.
+"""The process that is a client of Ray: it lists the nodes, and passes messages between a link and agents.
 
 It is a process of its own because Ray ends the process that has called `ray.init` when the head of the
 cluster dies. It may be killed at any moment: actors, agents and workers go on without it. It ends when its
@@ -40,7 +40,7 @@ class Package(NamedTuple):
 
 
 class NodeMessenger:
-    """Brings messages to the agent of one node and its answers back, in a thread of its own."""
+    """Sends messages to the agent of one node and receives its answers, in a thread of its own."""
 
     def __init__(
         self, host: Host, owner: str, lease_s: float, idle_s: float, package: Package,
@@ -71,7 +71,7 @@ class NodeMessenger:
         while (frame := self._next_frame()) is not None:
             try:
                 answer = self._exchange(frame)
-            except Exception as error:  # whatever Ray raises is no answer
+            except Exception as error:  # whatever Ray raises: there was no answer
                 self.error = _last_line(error)
                 self._actor = None
                 time.sleep(PAUSE_S)
@@ -246,7 +246,7 @@ def is_open(address: str) -> bool:
 
 
 def main(address: str, owner: str, lease_s: str, idle_s: str) -> None:
-    """Carry messages until there are no more."""
+    """Pass messages until there are no more."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever Ray prints
     bridge = Bridge(owner, float(lease_s), float(idle_s), out)

@@ -52,7 +52,7 @@ class Launch:
 
 
 class SetPart(NamedTuple):
-    """The part of a set of workers that one machine carries, where other machines carry the rest."""
+    """The part of a set of workers that one machine runs, if other machines run the rest."""
 
     ranks: tuple[int, ...]
     addresses: tuple[str, ...]  # the machine of every rank of the set; rank 0's is where they meet

@@ -2,9 +2,8 @@
 
 A worker announces that it can (`slacktide.worker.ready`). Its process, its notes and its marker stay where it
 began; the intent of the new attempt names them, and is on disk before any worker is notified. Workers that
-are added are started first, while the others go on in the old set. When all are ready, each receives its
-place by a note. If anything fails or takes too long, the whole set is ended, as if its workers could not
-re-form.
+are added are started first, while the others go on in the old set. When all are ready, each gets its place by
+a note. If anything fails or takes too long, the whole set is ended, as if none of them could do this.
 """
 
 from __future__ import annotations

@@ -275,7 +275,7 @@ class Worker:
             return None
         try:
             pid, status = os.waitpid(self.child, os.WNOHANG)
-        except ChildProcessError:  # someone else waited for it
+        except ChildProcessError:  # other code waited for it
             self.child = None
             return VANISHED
         if pid == 0:
@@ -298,9 +298,9 @@ class Worker:
             self.exit_code, self.stop_noted = exit_code(status), status == STOP_NOTED
 
 
-# When a worker ended, on the machine's own clock. The clock of files is the wall's, which can be set, so it
-# is used only where nothing else is known: for notes of earlier versions, for workers that left no note, and
-# for those of another boot, of which this boot's clock can say only that they ended before it.
+# When a worker ended, on the machine's own clock. Files are dated by the wall clock, which can be set, so
+# that is used only if nothing else is known: for notes of earlier versions, for workers that left no note,
+# and for those of another boot, of which only is known that they ended before this one.
 
 
 def _end_by_note(stem: Path, note: folder.ExitNote) -> float:
@@ -340,7 +340,7 @@ def _by_wall(written_ns: int | None) -> float:
 
 
 def _ages(signs: Iterable[Path]) -> list[float]:
-    """Return when these files were written, as far as they exist."""
+    """Return when those of these files that exist were written."""
     return [_by_wall(written_ns) for path in signs if (written_ns := folder.age_ns(path))]
 
 

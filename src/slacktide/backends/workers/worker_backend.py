@@ -119,7 +119,7 @@ class WorkerBackend:
 
     def _facts(self, job: str, seen: ProcessStatus) -> BackendStatus:
         order = self._orders.get(job)
-        here = order is not None and seen.attempt == order.attempt
+        is_ordered = order is not None and seen.attempt == order.attempt
         wanted, before_s = 0 if order is None or order.ending else order.gpus, seen.before_gone_s
         return BackendStatus(
             attempt=seen.attempt,
@@ -130,9 +130,9 @@ class WorkerBackend:
             taken_spot_gpus=seen.lost_spot_gpus,
             progress=self._progress(seen),
             finished=seen.finished,
-            failure=failure_of(seen) if here and wanted else None,
+            failure=failure_of(seen) if is_ordered and wanted else None,
             metrics=seen.metrics,
-            silent_s=seen.silent_s if here and seen.phase == "running" else 0.0,
+            silent_s=seen.silent_s if is_ordered and seen.phase == "running" else 0.0,
             gone=seen.gone,
             lost_on_demand_gpus=seen.lost_on_demand_gpus,
             stopped=seen.stopped,

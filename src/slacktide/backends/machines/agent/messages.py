@@ -26,7 +26,7 @@ SHARED = ".slacktide-shared"  # a file by which a shared folder is recognized on
 
 
 class AgentTask(NamedTuple):
-    """The part of a job's set of workers that one machine carries."""
+    """The part of a job's set of workers that one machine runs."""
 
     job: str
     attempt: int  # fencing token: it only grows, and tasks with an older one are ignored
@@ -132,7 +132,7 @@ class HostAnswer(NamedTuple):
 
 
 class Link(Protocol):
-    """Carries messages to the agents of machines, and their answers back."""
+    """Sends messages to the agents of machines, and receives their answers."""
 
     def hosts(self) -> Sequence[Host]:
         """List the machines; those that are gone stay listed for a while."""

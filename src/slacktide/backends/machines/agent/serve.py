@@ -55,7 +55,7 @@ VENDOR = Path("/sys/class/dmi/id/sys_vendor")
 
 
 class Agent:
-    """Holds workers on this machine for one journal."""
+    """Runs workers on this machine for one journal."""
 
     def __init__(
         self,
