@@ -50,7 +50,7 @@ def families(case: Case, size: Size) -> list[Family]:
 
 
 def with_learners(case: Case, size: Size) -> list[Family]:
-    """Return the same and those that do not know the rates."""
+    """Return the same, and the policies that do not know the rates."""
     found = [*families(case, size), online_width(case, size)]
     return [*found, other_rates(case, size)] if case.elsewhere else found
 

@@ -97,7 +97,7 @@ def synthetic(jobs: int, seed: int) -> Case:
 
 
 def _known(stream: Stream) -> tuple[JobClass, ...]:
-    """Return the classes as known after a whole stream."""
+    """Return the classes with the figures of a whole stream; as declared if none of their jobs came."""
     realised = realised_classes(TRAINING_CLASSES, stream)
     return tuple(one or declared for one, declared in zip(realised, TRAINING_CLASSES, strict=True))
 

@@ -1,4 +1,4 @@
-"""An autoscaler in the manner of Pollux (OSDI 2021): its rounds, its beliefs and its care about restarts."""
+"""An autoscaler in the manner of Pollux (OSDI 2021): its rounds, its beliefs, its discount for restarts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class GoodputAutoscaler:
 class Seen:
     """What the autoscaler remembers of one job."""
 
-    tried_gpus: int = 0  # the widest that it was seen to run on
+    tried_gpus: int = 0  # the greatest width on which it has run
     restarts: int = 0
 
 

@@ -15,7 +15,7 @@ PER_APPLICATION = "one width per application"
 AS_PUBLISHED = "autoscaler as published"
 SPEEDUPS_KNOWN = "autoscaler, speedups known"
 RESTARTS_KNOWN = "autoscaler, speedups and restarts known"
-DRAWN = "85 jobs, draw"  # how the names of streams begin that are drawn for the last experiment
+DRAWN = "85 jobs, draw"  # how the names of the streams drawn for the last experiment begin
 BASELINES = (ONE_WIDTH, BAND, SLOW_BAND, FIFO, EQUI, SRPT)
 
 
@@ -27,7 +27,7 @@ class Point(NamedTuple):
     machines: str
     series: str
     knob: str  # the setting that led to this bill
-    asked_gpus: float  # the budget that the policy was given; not a number where it takes none
+    asked_gpus: float  # the budget that the policy was given; NaN where it takes none
     average_gpus: float
     """GPUs paid for until the last job was done, per hour of the time over which jobs arrived."""
     load_multiple: float  # the same, in multiples of the stream's load
@@ -112,7 +112,7 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BudgetReproduction:
-    """Everything that came out, and what it came from."""
+    """All results of the experiments on streams, with their settings."""
 
     seed: int
     quick: bool

@@ -87,7 +87,7 @@ def verdict(middle: float, most: float) -> str:
 
 
 def groups(points: Sequence[Point]) -> list[list[Point]]:
-    """Return the points stream by stream and, there, machines by machines."""
+    """Return the points grouped by stream and machines."""
     return [list(group) for _, group in groupby(points, key=lambda point: (point.panel, point.machines))]
 
 

@@ -179,7 +179,7 @@ def _step(scenario: str, rate: str, stream: Earned, drawn: Floats, hedge: Hedge)
 
 
 def paper_bound(jobs: int, arms: int) -> float:
-    """Return the regret that the paper promises not to pass after that many jobs."""
+    """Return the paper's upper bound on the regret after that many jobs."""
     return math.sqrt(jobs * math.log(arms) / 2.0)
 
 

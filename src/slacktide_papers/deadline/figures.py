@@ -44,7 +44,7 @@ def point_figure(points: Sequence[Point]) -> bytes:
 
 def _panel(ax: Axes, panel: str, points: Sequence[Point], colours: dict[str, str]) -> None:
     ticks = {point.x: point.x_label for point in points}
-    # Places that are named, or lie ever further apart, stand at equal distances.
+    # Named markets, and values that lie ever further apart, are drawn at equal distances.
     even = points[0].experiment in ("tightness", "volatility")
     places = {x: float(turn) if even else x for turn, x in enumerate(sorted(ticks))}
     far = _far_below(points)

@@ -91,7 +91,7 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """Everything that came out, and what it came from."""
+    """All results of the deadline experiments, with their settings."""
 
     seed: int
     quick: bool

@@ -33,7 +33,7 @@ ITERATIONS = 60  # the most sets of prices that are tried for a budget
 ENOUGH_SHARE = 1e-3  # the climb ends where the planes promise no more than this share of the bound
 KEPT_ANSWERS = 80
 FIRST_REACH, MOST_REACH = 0.5, 2.0
-"""How far prices may move at once: money by a factor of e to this, rents by this share of the highest."""
+"""How far prices may move at once: money by a factor of exp(reach), rents by this share of the highest."""
 GOOD_SHARE, POOR_SHARE = 0.5, 0.1
 """A step that keeps this much of its promise lets the next one reach further, or at least not less far."""
 
@@ -63,7 +63,7 @@ class Climb:
     dual: Dual = field(init=False)
     _places: Ints = field(init=False)  # the slots and pools that have spot
     _highest_usd: Floats = field(init=False)
-    """The most that spot there can be worth beyond its price: on demand is as good."""
+    """The most that spot there can be worth beyond its price, since on demand is as good."""
     _offered: Floats = field(init=False)
     _planes: list[tuple[Floats, Floats]] = field(default_factory=list)
     _prices: _Prices | None = None

@@ -43,12 +43,12 @@ class Family(NamedTuple):
     cell_gpu_hours: float
     cells: int  # how many cells there are; the last one stands for all beyond
     first_slot: int  # the market's slot that is slot 0 here
-    hours: Floats  # [slot]: how long it is; the last one of a job with a deadline ends with that
+    hours: Floats  # [slot]: how long it is; for a job with a deadline the last slot ends at the deadline
     phase: Floats  # [slot + 1, holding]: what its cell j has beyond j
     step: Ints  # [slot, holding]: by how much the number of cells falls in a whole slot
     ends: Ints  # [slot, holding]: a job with up to this cell is done within the slot
     at_borders: bool
-    """Whether a plan with a change inside a slot is held to end at a border, with no charge for rounding."""
+    """Whether a plan with a change inside a slot must end at a border, with no charge for rounding."""
 
 
 class Starts(NamedTuple):

@@ -36,7 +36,7 @@ class Demand(NamedTuple):
     submitted_hours: Floats
     deadline_hours: Floats
     """By when it must be done, on the clock of the market; infinite: as soon as possible."""
-    weight: Floats  # how much an hour of its response counts; of jobs with a deadline it does not
+    weight: Floats  # how much an hour of its response counts; not used for jobs with a deadline
 
     @property
     def hard(self) -> Bools:

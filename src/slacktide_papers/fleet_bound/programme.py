@@ -135,7 +135,7 @@ def whole(family: Family, cost: Floats, slot: int, layer: int, g: int, cells: in
 
 @inlined
 def last_hours(family: Family, slot: int, layer: int, g: int, cells: int) -> float:
-    """Return how long a job that is done in a slot on g holds it."""
+    """Return how long a job holds g in the slot in which it ends on g."""
     if layer == 1 and family.at_borders:
         return float(family.hours[slot])
     needed = (cells + family.phase[slot, g]) * family.cell_gpu_hours / family.rate[g]
@@ -152,7 +152,7 @@ def whole_rows(family: Family, cost: Floats, slot: int, later: Values, out: Valu
                 out[layer, g, :] = np.inf
                 continue
             ends, paid = min(family.ends[slot, g], count - 1), (cost[g] + family.weight) * hours
-            # What a cell costs where the job is done in the slot; nothing less than all of it at borders.
+            # What a cell costs if the job ends in the slot; one that must end at a border pays all of it.
             each = paid / hours * family.cell_gpu_hours / family.rate[g] if g > 0 else 0.0
             begun = np.inf if layer == 1 and family.at_borders else each * family.phase[slot, g]
             row = out[layer, g, : ends + 1]
@@ -168,7 +168,7 @@ def whole_rows(family: Family, cost: Floats, slot: int, later: Values, out: Valu
 
 @inlined
 def lower(row: Values, below: float, paid: float, source: Values, shift: int) -> None:
-    """Lower a row to what another one costs, that many cells on; `below` is what it costs under cell 0."""
+    """Lower a row where another one, `shift` cells on, costs less; `below` is its cost under cell 0."""
     count = len(row)
     first = min(max(-shift, 0), count)
     last = max(min(count - shift, count), first)

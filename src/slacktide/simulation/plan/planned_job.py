@@ -57,7 +57,7 @@ class PlanStart(NamedTuple):
         return plain.last_start(job, self.place) >= 0
 
     def recent(self, job: Job) -> PlanStart:
-        """Return where recent starts are looked for: in the past, or in the whole record."""
+        """Return where recent starts lie: in the past, or if that is too short in the whole record."""
         return self if self.reaches_back(job) else PlanStart(self.market, self.market, self.pool, self.slot)
 
     def recent_window(self, job: Job) -> Pool:
