@@ -11,8 +11,7 @@ A job's life is a series of stretches, in each of which nothing changes:
 2. A policy decides what is to be held, and `cut` makes it a width the job may have.
 3. `pass_time`: workers are added or let go, the pause that this costs passes, and the rest is worked.
 
-`tariff` says what a stretch costs; the caller ends a stretch when the money runs out, and a policy decides
-what a job does after its deadline.
+`tariff` says what a stretch costs; the caller ends a stretch when the money runs out.
 """
 
 from __future__ import annotations

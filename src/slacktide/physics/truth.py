@@ -42,9 +42,7 @@ class Truth:
     """How a job differs from its file."""
 
     work: float = 1.0  # it takes this many times the GPU-hours
-    speed: float = (
-        1.0  # at its greatest width it is this many times as fast as stated, on one GPU just as fast
-    )
+    speed: float = 1.0  # at its greatest width it is this many times as fast as stated, on one GPU as stated
     later: float = 1.0
     """In the second half of its work it is this many times as fast as in the first: a pace that changes."""
 
