@@ -1,4 +1,4 @@
-"""Training of the choice behind `policy: auto` on past markets: one is drawn for a job, all are replayed.
+"""Training of the choice behind `policy: auto` on past markets: a policy is drawn per job, all are replayed.
 
 `select` does this for a stream of jobs; `replay` says what each policy would have earned from one job. The
 market's path did not depend on the job, so each policy can be run on it again, with the forecasts that
