@@ -38,19 +38,19 @@ def plain(text: str, limit: int = 0) -> str:
 
 
 def duration(hours: float) -> str:
-    """Write hours as `11h20m`; from one hour up to the minute, below it as exact as it is."""
+    """Write hours as `11h20m`, rounded to minutes from one hour up, and exactly below that."""
     return format_duration(round(hours * 60) / 60 if 1 <= abs(hours) < math.inf else hours)
 
 
 def about(hours: float) -> str:
-    """Write hours that are only known roughly, rounded to 1 s up to 1 d, to at most a tenth of them."""
+    """Write hours that are known only roughly, rounded to a unit from 1 s to 1 d, at most a tenth of them."""
     grains = (1, 5, 10, 60, 300, 600, 3600, 6 * 3600, 24 * 3600)
     grain = max(seconds for seconds in grains if seconds == 1 or seconds <= abs(hours) * 360)
     return format_duration(round(hours * 3600 / grain) * grain / 3600)
 
 
 def since(hours: float) -> str:
-    """Write a time on a job's clock: to the minute from an hour up, to the second from a minute up."""
+    """Write time on a job's clock, rounded to minutes from an hour, seconds from a minute, else to 0.1 s."""
     seconds = abs(hours) * 3600
     if not math.isfinite(seconds):
         return format_duration(hours)

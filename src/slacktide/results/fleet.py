@@ -150,7 +150,7 @@ class FleetMonth:
 
     @property
     def period_hours(self) -> float:
-        """How long that is, from hour 0 on."""
+        """The length of the first period of the budget, from hour 0 on."""
         if self.allowance.renewal == "rolling":
             return self.allowance.period_hours
         return self.period.until_hours
@@ -219,7 +219,7 @@ class FleetComparison:
     month: FleetMonth
     deadlines: int  # jobs with a deadline
     common_usd: float  # what each of them was tuned to spend
-    common_of: str  # whose spending that is; empty: the budget's
+    common_of: str  # the allocator that spends this; empty: it is the budget
     rows: tuple[FleetRow, ...]
     story: FleetRun  # the first allocator's run, with its stretches and reasons
     less: Budgeted | None = None
@@ -247,7 +247,7 @@ class JobOutcome(NamedTuple):
     losses: int
     value_usd: float  # what its result was worth when it came
     why: Reason | None = None  # what its allocator said last about it
-    refusal: Refusal | None = None  # why it could not be promised, and the nearest that could
+    refusal: Refusal | None = None  # why it could not be promised, and what could be
 
     @property
     def response_hours(self) -> float:
@@ -311,7 +311,7 @@ class MoneyAt(NamedTuple):
     budget_usd: float
     line_usd: float  # what would have been spent by then on a straight line
     spent_usd: float
-    reserved_usd: float  # kept for deadlines that were promised, should all spot be gone
+    reserved_usd: float  # kept for deadlines that were promised, in case all spot disappears
     projected_usd: float  # what the whole period would cost at the pace so far
     usd_per_job_hour: float
     """What an hour of a job's waiting was worth; NaN where the allocator has no such price."""

@@ -27,7 +27,7 @@ class MachineCost:
     rented_utc: datetime
     joined_utc: datetime | None = None
     returned_utc: datetime | None = None  # when its ticket was closed; None while it is open
-    hours: float  # for how long it is paid: 0 where there never was a machine
+    hours: float  # the hours that are paid for: 0 where there never was a machine
     boot_hours: float | None = None  # from the ticket until it was ready for use; None where it never was
     cause: Cause = ""
     why: str = ""

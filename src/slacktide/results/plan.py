@@ -1,4 +1,4 @@
-"""What a job will probably cost and when it will be done."""
+"""The result of a plan: what a job will probably cost, when it will be done, and on what that is based."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True)
 class LastRuns:
-    """The runs of a job's name that succeeded and were measured."""
+    """The earlier runs under a job's name that succeeded and were measured."""
 
     runs: int
     mean_work_gpu_hours: float
@@ -100,7 +100,7 @@ class PoolAhead:
 
 @dataclass(frozen=True, slots=True)
 class MovingSaving:
-    """What moving may save against staying in one pool, over the same futures."""
+    """What moving may save compared with staying in one pool, over the same futures."""
 
     mean_usd: float  # negative: it would cost that much more
     error_usd: float  # standard error of that mean
@@ -149,8 +149,8 @@ class CheckpointAdvice:
     every_hours: float
     spot_gpus: int  # the width at which losses were counted: what the plan usually holds
     hours_between_losses: float  # how long that many spot GPUs last in the market's past, on average
-    takes_hours: float  # what a checkpoint costs
-    takes_assumed: bool  # whether that is our assumption, because the job file does not say what one costs
+    takes_hours: float  # how long it takes to write a checkpoint
+    takes_assumed: bool  # whether that is our assumption, because the job file does not say it
 
 
 @dataclass(frozen=True, slots=True)

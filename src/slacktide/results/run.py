@@ -37,7 +37,7 @@ class SlotRecord(NamedTuple):
     wanted: Allocation
     before: JobState  # the state the policy saw: spot that the market took is already gone
     lost_gpus: int  # spot GPUs that the market took at the start of the slot
-    lost_gpu_hours: float  # work that went with them
+    lost_gpu_hours: float  # work that was lost with them
     lived: ledger.Priced  # what was held, for how long, and what it cost
     after: JobState
 
@@ -119,7 +119,7 @@ class Decision(NamedTuple):
     on_demand_gpus: int  # the GPUs held: the wish, limited to what was available
     reason: Reason
     lost_gpus: int = 0  # spot GPUs that were taken just before
-    lost_gpu_hours: float = 0.0  # work that went with them
+    lost_gpu_hours: float = 0.0  # work that was lost with them
     ending: Ending | None = None  # the job's final status, if its workers are being stopped for good
     laps: tuple[Lap, ...] = ()
 

@@ -90,7 +90,7 @@ class MachineStatus:
     orphan: bool  # whether no open ticket explains it
     joined: bool | None  # whether it is ready for use; None where no journal says
     address: str | None
-    since_utc: str | None  # from when on it is paid for; of a ticket without a machine, when it was opened
+    since_utc: str | None  # since when it is paid for; of a ticket without a machine, when it was opened
     hours: float
     usd_per_hour: float
     cost_usd: float  # what it has cost so far, at that price

@@ -20,7 +20,7 @@ ENDINGS = {
     "deadline_missed": "finished too late",
     "released": "is released until it is resumed",
 }
-"""What became of a job, or will once its workers are gone, in words."""
+"""How a job ended, or will end once its workers are gone, in words."""
 
 OUTLOOKS = {
     "measuring": "its pace is being measured",
@@ -269,7 +269,7 @@ def _cluster(event: events.ClusterSized) -> str:
 
 
 def _of_site(event: Event) -> str:
-    """Say what concerns the journal, its clock, its market or a request; else the name of the event."""
+    """Say what happened to the journal, its clock, its market or a request; the kind of any other event."""
     match event:
         case events.JournalMade():
             return f"created the journal {words.plain(event.id, 40)}"

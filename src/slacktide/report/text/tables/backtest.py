@@ -129,7 +129,7 @@ def _heading(run: RunResult) -> str:
 
 
 Span = list["Decision"]
-"""Consecutive decisions of one holding by one rule."""
+"""Consecutive decisions by the same rule that wanted and held the same."""
 
 
 def spans(run: RunResult) -> list[Span]:

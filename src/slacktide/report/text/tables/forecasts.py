@@ -93,7 +93,7 @@ def _document(scores: Scores) -> dict[str, Any]:
 
 
 def verdicts(scores: Scores) -> list[str]:
-    """Return one sentence about availability and one about the price, honest forecasters only."""
+    """Return one sentence on availability and one on the price, without forecasters that know the future."""
     return [_sentence(scores, "availability"), _sentence(scores, "price")]
 
 
@@ -103,7 +103,7 @@ def skills(score: Score, what: str) -> Sequence[float | None]:
 
 
 def best(scores: Scores, what: str) -> list[str]:
-    """Return the name of the best honest forecaster for each horizon."""
+    """Return for each horizon the best forecaster that does not know the future, if it beats persistence."""
     rivals = [one for one in scores.scores[1:] if not one.knows_the_future]
     winners = []
     for ahead in range(scores.horizon):

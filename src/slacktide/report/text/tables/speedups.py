@@ -158,7 +158,7 @@ def _many_lines(studies: Sequence[Study]) -> list[str]:
 
 
 def _speedups(study: Study) -> list[Speedup]:
-    """Return all forms as they would be pasted, the closest first and the table last."""
+    """Return all fitted forms, the closest first, and the table last."""
     return [*(fit.speedup for fit in study.fitted.fits), study.fitted.table]
 
 
