@@ -14,9 +14,9 @@ from slacktide.core.speedup import CONCAVE, Amdahl, Linear, Power, Speedup, Tabl
 from slacktide.core.types import Job, Phase
 
 _IGNORED = tuple(
-    (one.name, one.default)
-    for one in fields(Job)
-    if one.name not in ("name", "work_gpu_hours", "speedup", "phases", "restart_hours", "widths")
+    (item.name, item.default)
+    for item in fields(Job)
+    if item.name not in ("name", "work_gpu_hours", "speedup", "phases", "restart_hours", "widths")
 )
 """The fields of a job that a stream ignores, each with its default."""
 
@@ -151,7 +151,7 @@ class Member:
     def job(self) -> Job:
         """The job as its own file would describe it."""
         size = self.work / self.template.work_gpu_hours
-        phases = tuple(Phase(one.work_gpu_hours * size, one.speedup) for one in self.template.parts)
+        phases = tuple(Phase(phase.work_gpu_hours * size, phase.speedup) for phase in self.template.parts)
         late = self.worthless_hours if self.worthless_hours > self.due_hours else None
         return replace(
             self.template,

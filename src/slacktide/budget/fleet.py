@@ -66,21 +66,23 @@ class Fleet:
 
     @cached_property
     def stages(self) -> Stages:
-        phases = [len(one.phases) for one in self.classes]
-        widest = max(one.widths[-1] for one in self.classes)
+        phases = [len(job_class.phases) for job_class in self.classes]
+        widest = max(job_class.widths[-1] for job_class in self.classes)
         rate = np.zeros((sum(phases), widest + 1))
         row = 0
-        for one in self.classes:
-            for phase in one.phases:
-                widths = width_array(one.widths)
+        for job_class in self.classes:
+            for phase in job_class.phases:
+                widths = width_array(job_class.widths)
                 rate[row, widths.astype(np.int64)] = speedups_at(phase.speedup, widths)
                 row += 1
         allowed = np.where(rate > 0, np.arange(widest + 1), 0)
         return Stages(
             first=np.concatenate(([0], np.cumsum(phases))).astype(np.int64),
-            work_gpu_hours=np.array([phase.work_gpu_hours for one in self.classes for phase in one.phases]),
+            work_gpu_hours=np.array(
+                [phase.work_gpu_hours for job_class in self.classes for phase in job_class.phases]
+            ),
             rate=rate,
-            restart_hours=np.repeat([one.restart_hours for one in self.classes], phases),
+            restart_hours=np.repeat([job_class.restart_hours for job_class in self.classes], phases),
             narrower=np.maximum.accumulate(allowed, axis=1),
-            least=np.repeat([one.widths[0] for one in self.classes], phases).astype(np.int64),
+            least=np.repeat([job_class.widths[0] for job_class in self.classes], phases).astype(np.int64),
         )

@@ -96,14 +96,14 @@ def realised_classes(classes: Sequence[JobClass], stream: Stream) -> tuple[JobCl
     counts = np.bincount(stream.class_index, minlength=len(classes))
     sizes = np.bincount(stream.class_index, weights=stream.size, minlength=len(classes))
     return tuple(
-        _rescaled(one, count / stream.hours, size / count) if count else None
-        for one, count, size in zip(classes, counts.tolist(), sizes.tolist(), strict=True)
+        _rescaled(job_class, count / stream.hours, size / count) if count else None
+        for job_class, count, size in zip(classes, counts.tolist(), sizes.tolist(), strict=True)
     )
 
 
-def _rescaled(one: JobClass, arrivals_per_hour: float, size: float) -> JobClass:
-    phases = tuple(Phase(phase.work_gpu_hours * size, phase.speedup) for phase in one.phases)
-    return JobClass(replace(one.job, phases=phases), arrivals_per_hour)
+def _rescaled(job_class: JobClass, arrivals_per_hour: float, size: float) -> JobClass:
+    phases = tuple(Phase(phase.work_gpu_hours * size, phase.speedup) for phase in job_class.phases)
+    return JobClass(replace(job_class.job, phases=phases), arrivals_per_hour)
 
 
 class Bursts(NamedTuple):
@@ -145,8 +145,10 @@ def draw_stream(
         raise InputError(f"a stream must have at least one job, got {count}")
     if seed < 0:
         raise InputError(f"seed must be >= 0, got {seed}")
-    times, works, kinds = (np.random.default_rng(one) for one in np.random.SeedSequence(seed).spawn(3))
-    rates = np.array([one.arrivals_per_hour for one in classes])
+    times, works, kinds = (
+        np.random.default_rng(sequence) for sequence in np.random.SeedSequence(seed).spawn(3)
+    )
+    rates = np.array([job_class.arrivals_per_hour for job_class in classes])
     clock = np.cumsum(times.exponential(size=count))
     if arrivals not in ARRIVALS:
         raise UnknownNameError("arrivals", arrivals, ARRIVALS)

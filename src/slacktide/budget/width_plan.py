@@ -40,7 +40,7 @@ class OneWidths:
     def best_at(self, budget_gpus: float) -> BestOneWidth | None:
         """Return the best single width on a budget, or mix of two; None if none is cheap enough."""
         corners = self.corners()
-        affordable = [one for one in corners if one.average_gpus <= budget_gpus * (1 + TIE_SHARE)]
+        affordable = [corner for corner in corners if corner.average_gpus <= budget_gpus * (1 + TIE_SHARE)]
         if not affordable or len(affordable) == len(corners):
             return affordable[-1] if affordable else None
         low, high = affordable[-1], corners[len(affordable)]
@@ -53,9 +53,11 @@ class OneWidths:
         points = zip(self.average_gpus, self.mean_response_hours, self.widths, strict=True)
         for gpus, hours, width in sorted((float(x), float(y), float(k)) for x, y, k in points):
             found.setdefault(gpus, BestOneWidth((WidthShare(width, 1.0),), gpus, hours))
-        hull = concave_hull(tuple((one.average_gpus, -one.mean_response_hours) for one in found.values()))
+        hull = concave_hull(
+            tuple((point.average_gpus, -point.mean_response_hours) for point in found.values())
+        )
         corners = [found[gpus] for gpus, _ in hull]
-        fastest = min(corners, key=lambda one: one.mean_response_hours)
+        fastest = min(corners, key=lambda corner: corner.mean_response_hours)
         return corners[: corners.index(fastest) + 1]
 
 
@@ -74,25 +76,30 @@ def one_widths(classes: Sequence[JobClass], integer: bool = True) -> OneWidths:
     """
     widths = _tried(classes, integer)
     gpus, jobs = np.zeros(len(widths)), np.zeros(len(widths))
-    for one in classes:
-        taken = _allowed(one, widths, integer)
-        hours = np.full(len(widths), one.restart_hours)
-        for phase in one.phases:
+    for job_class in classes:
+        taken = _allowed(job_class, widths, integer)
+        hours = np.full(len(widths), job_class.restart_hours)
+        for phase in job_class.phases:
             hours += phase.work_gpu_hours / speedups_at(phase.speedup, taken)
-        jobs += one.arrivals_per_hour * hours
-        gpus += one.arrivals_per_hour * hours * taken
-    return OneWidths(widths, gpus, jobs / math.fsum(one.arrivals_per_hour for one in classes))
+        jobs += job_class.arrivals_per_hour * hours
+        gpus += job_class.arrivals_per_hour * hours * taken
+    return OneWidths(widths, gpus, jobs / math.fsum(job_class.arrivals_per_hour for job_class in classes))
 
 
 def _tried(classes: Sequence[JobClass], integer: bool) -> Floats:
-    least, most = min(one.widths[0] for one in classes), max(one.widths[-1] for one in classes)
+    least, most = (
+        min(job_class.widths[0] for job_class in classes),
+        max(job_class.widths[-1] for job_class in classes),
+    )
     if integer:
-        return np.array(sorted({width for one in classes for width in one.widths}), dtype=np.float64)
+        return np.array(
+            sorted({width for job_class in classes for width in job_class.widths}), dtype=np.float64
+        )
     return np.geomspace(least, most, REAL_WIDTHS)
 
 
-def _allowed(one: JobClass, widths: Floats, integer: bool) -> Floats:
-    own = np.array(one.widths, dtype=np.float64)
+def _allowed(job_class: JobClass, widths: Floats, integer: bool) -> Floats:
+    own = np.array(job_class.widths, dtype=np.float64)
     if not integer:
         return np.clip(widths, own[0], own[-1])
     found: Floats = own[np.maximum(np.searchsorted(own, widths, side="right") - 1, 0)]
@@ -147,12 +154,12 @@ class WidthPlan:
 
     def steps(self) -> tuple[BudgetStep, ...]:
         """Return the budgets next to this one that are feasible and useful, the smallest first."""
-        here = self.plan.budget_gpus
-        budgets = {"less": here * (1 - STEP_SHARE), "fastest": self.useful_budget_gpus}
+        budget = self.plan.budget_gpus
+        budgets = {"less": budget * (1 - STEP_SHARE), "fastest": self.useful_budget_gpus}
         if not self.saturated:
-            budgets |= {"more": here * (1 + STEP_SHARE), "gpu": here + 1}
+            budgets |= {"more": budget * (1 + STEP_SHARE), "gpu": budget + 1}
             if self.usd_per_gpu_hour is not None:
-                budgets["usd"] = here + 1 / self.usd_per_gpu_hour
+                budgets["usd"] = budget + 1 / self.usd_per_gpu_hour
         steps = [self._step(kind, gpus) for kind, gpus in budgets.items() if gpus >= self.least_budget_gpus]
         return tuple(sorted(steps, key=lambda step: step.budget_gpus))
 

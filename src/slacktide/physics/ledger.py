@@ -258,7 +258,7 @@ def audit(
             )
         until[payer] = stretch.to_hours
         total += fair.usd
-    return Audit(total, tuple(gaps), tuple(wrong), tuple(oversold([one.stretch for one in stretches])))
+    return Audit(total, tuple(gaps), tuple(wrong), tuple(oversold([row.stretch for row in stretches])))
 
 
 def oversold(stretches: list[Stretch]) -> list[str]:

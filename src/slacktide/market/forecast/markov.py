@@ -263,9 +263,9 @@ def simulate(levels: StateCuts, model: Model, past: Ints, blocks: Ints, *, paths
     age = np.full(paths, ages(past)[-1])
     go = np.cumsum(model.jumps, axis=1)
     for slot in range(1, slots):
-        here = level[:, slot - 1]
-        ends = rng.random(paths) < model.hazard[here, levels.bin(age), blocks[slot - 1]]
-        jump = np.minimum((rng.random(paths)[:, None] > go[here]).sum(1), len(levels.usable) - 1)
-        level[:, slot] = np.where(ends, jump, here)
+        present = level[:, slot - 1]
+        ends = rng.random(paths) < model.hazard[present, levels.bin(age), blocks[slot - 1]]
+        jump = np.minimum((rng.random(paths)[:, None] > go[present]).sum(1), len(levels.usable) - 1)
+        level[:, slot] = np.where(ends, jump, present)
         age = np.where(ends, 1, age + 1)
     return level

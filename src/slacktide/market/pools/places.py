@@ -127,7 +127,9 @@ def places_of(job: Job, gpu: str, market: Market) -> tuple[UsablePool, ...]:
         UsablePool(name, choice.widths or job.widths, choice.speed) for name, choice in fitting if choice
     )
     if not places:
-        wanted = " or ".join(f"{one.gpu} in {one.infra}" if one.infra else one.gpu for one in choices)
+        wanted = " or ".join(
+            f"{choice.gpu} in {choice.infra}" if choice.infra else choice.gpu for choice in choices
+        )
         pools = [f"{pool.name} ({pool.gpu})" if pool.gpu else pool.name for pool in market.pools]
         raise InputError(
             f"{market.source}: the job must fit at least one pool, requested {wanted}, got {listed(pools)}; "
