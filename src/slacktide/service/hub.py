@@ -12,7 +12,7 @@ from typing import Any
 
 from slacktide.app.journal.listing import RecordedEvent
 from slacktide.journal.codec import codec
-from slacktide.journal.events import Ended, Submitted
+from slacktide.journal.events import Ended, SubmissionAsked, Submitted
 from slacktide.report.wire import values
 from slacktide.report.wire.events import as_json
 from slacktide.service.journal_reader import JournalReader
@@ -49,7 +49,9 @@ def document(entry: RecordedEvent, exact: bool, paths: ServerPaths) -> dict[str,
         shown = paths.out_of_event(entry.record.event)
         return as_json(entry.record._replace(event=shown), entry.submitted)
     event = entry.record.event
-    if isinstance(event, Submitted) and event.envs:  # journals of earlier versions contain the values
+    if (
+        isinstance(event, SubmissionAsked | Submitted) and event.envs
+    ):  # journals of earlier versions contain the values
         event = dataclasses.replace(event, envs=dict.fromkeys(event.envs, ""))
     return {
         "seq": entry.record.seq,

@@ -26,7 +26,7 @@ from slacktide.journal.events import (
     WorkerFailed,
 )
 from slacktide.journal.store.base import Store
-from slacktide.report.text.sentences.why import NO_NEW_DECISION, wanted
+from slacktide.report.text.sentences.why import NO_NEW_DECISION, rule_and_holding
 from slacktide.results.course import Course, CoursePoint
 from slacktide.results.run import Lap
 
@@ -84,7 +84,10 @@ class Timeline:
 
 def _is_repeated(last: Event, event: Event) -> bool:
     if isinstance(last, Decided) and isinstance(event, Decided):
-        same = wanted(last) == wanted(event) and (last.ending, last.attempt) == (event.ending, event.attempt)
+        same = rule_and_holding(last) == rule_and_holding(event) and (last.ending, last.attempt) == (
+            event.ending,
+            event.attempt,
+        )
         return same and not event.moved_from
     return isinstance(last, PaceRevised) and isinstance(event, PaceRevised)
 
@@ -132,7 +135,7 @@ def _needed(decisions: list[tuple[int, Decided]]) -> list[tuple[int, Decided]]:
     while end and decisions[end - 1][1].why == NO_NEW_DECISION:
         end -= 1
     begin = end
-    while begin and wanted(decisions[begin - 1][1]) == wanted(decisions[end - 1][1]):
+    while begin and rule_and_holding(decisions[begin - 1][1]) == rule_and_holding(decisions[end - 1][1]):
         begin -= 1
     places = {begin - 1, begin, end - 1, len(decisions) - 1}
     return [decision for place, decision in enumerate(decisions) if place in places]

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from slacktide.app.journal.listing import RecordedEvent
+from slacktide.journal.events import Event, Record, SubmissionAsked, Submitted
+from slacktide.service.hub import document
 from slacktide.service.routes.jobs import PageCache
 from tests.unit.service.parts_of_api import House
 
@@ -32,3 +40,24 @@ def test_a_full_page_is_told_the_same_again_and_the_last_one_grows(house: House)
     assert more["events"][: len(last["events"])] == last["events"]
     assert len(more["events"]) > len(last["events"])
     assert house.ask("GET", "/api/v1/events?limit=3", token=None).status == 401
+
+
+TOKEN = {"TOKEN": "secret-value"}
+WITH_VALUES = (
+    SubmissionAsked(at_hours=0.0, key="k", text="", path="job.yaml", envs=TOKEN),
+    Submitted(
+        at_hours=0.0, job="job", text="", path="job.yaml", envs=TOKEN, submitted_utc="2025-10-04T00:00:00Z",
+        policy="", slot_hours=0.5, start_slot=0,
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("event", WITH_VALUES, ids=["asked", "submitted"])
+def test_values_of_variables_in_older_journals_are_never_sent(
+    house: House, event: Event, exact: bool
+) -> None:
+    entry = RecordedEvent(Record(1, datetime(2025, 10, 4, tzinfo=UTC), event), None)
+    sent = json.dumps(document(entry, exact, house.service.reader.paths))
+    assert "TOKEN" in sent
+    assert "secret-value" not in sent

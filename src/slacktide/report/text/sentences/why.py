@@ -68,7 +68,7 @@ def _ending(event: Ended, began: float) -> str:
 def _decision(decided: Sequence[Decided], status: JobStatus, began: float, *, last: bool) -> list[str]:
     newest = same = decided[-1]
     for event in reversed(decided):
-        if wanted(event) != wanted(newest):
+        if rule_and_holding(event) != rule_and_holding(newest):
             break
         same = event
     held = words.holding(newest.spot_gpus, newest.on_demand_gpus)
@@ -107,8 +107,8 @@ def _moves(decided: Sequence[Decided], began: float) -> list[str]:
     return [f"It moved {times}, last {when} after the start to {where}: {journey(last)}."]
 
 
-def wanted(event: Decided) -> tuple[str, str, int, int]:
-    """Return the rule, the pool and the GPUs held; decisions in a row that agree in them are told as one."""
+def rule_and_holding(event: Decided) -> tuple[str, str, int, int]:
+    """Return the rule, the pool and the GPUs held; decisions in a row that agree in them are one row."""
     return event.why, event.pool, event.spot_gpus, event.on_demand_gpus
 
 
