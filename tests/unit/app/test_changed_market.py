@@ -29,7 +29,7 @@ from .parts_of_admission import MARKET, Desk, write_job
 @pytest.fixture(autouse=True)
 def no_clairvoyant(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out what compiles for a while and has no part in this."""
-    monkeypatch.setattr("slacktide.engine.bills.bill._clairvoyant", lambda context, job: None)
+    monkeypatch.setattr("slacktide.engine.bills.bill.clairvoyant", lambda job, pool, start: None)
 
 
 @pytest.fixture

@@ -42,7 +42,8 @@ def answer_on_server(
     if shown is None:
         echo_json(answer)
     else:
-        click.echo(made[shown], nl=not made[shown].endswith("\n"))
+        # Decisions end with an empty line, here as where they are made.
+        click.echo(made[shown], nl=shown == "decisions" or not made[shown].endswith("\n"))
     warn(answer.get("assumptions", ()))
     write_files(
         {"plot": plot, "report": report},
