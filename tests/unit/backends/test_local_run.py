@@ -229,6 +229,7 @@ def test_progress_is_read_from_what_the_job_prints(stage: Stage) -> None:
     text = "echo 'epoch 1 step 5/10'; until [ -e go ]; do :; done; printf 'step 9/10\\rstep 10/1'"
     stage.register(text, progress_log=r"step (\d+)/(\d+)")
     stage.hold(1, ["spot"])
+    stage.time_s += 600  # a line that was there before it was first read is dated by its file, in real time
     stage.until(lambda: stage.look().done_share == 0.5)
     seen = stage.look()
     assert (seen.own_report, seen.saved, seen.checkpointed_share) == (True, "unknown", 0.0)
