@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,6 +29,7 @@ class EarliestDeadline:
     width: int = 4  # how wide a job may be on spot; narrower where less is left
     needs_market: ClassVar[bool] = True
     keeps_deadlines: ClassVar[bool] = True
+    tried_settings: ClassVar[Mapping[str, tuple[float, ...]]] = {"width": (1, 2, 4, 8)}
 
     def __post_init__(self) -> None:
         at_least_one("width", self.width)

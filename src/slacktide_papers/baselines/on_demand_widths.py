@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,6 +30,9 @@ class OnDemandWidths:
     usd_per_job_hour: float = 10.0  # what it is worth that a job is done an hour sooner
     needs_market: ClassVar[bool] = True
     keeps_deadlines: ClassVar[bool] = True
+    tried_settings: ClassVar[Mapping[str, tuple[float, ...]]] = {
+        "usd_per_job_hour": (1.0, 3.0, 10.0, 30.0, 100.0)
+    }
 
     def __post_init__(self) -> None:
         if not 0 <= self.usd_per_job_hour < np.inf:

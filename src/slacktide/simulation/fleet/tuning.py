@@ -63,16 +63,14 @@ KNOBS: Mapping[str, Callable[[Fleet], list[Knob]]] = {
 
 MARKET_SETTINGS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
     "patient-spot": {"width": (1, 2, 4, 8), "wait_hours": (0.0, 0.5, 1.0, 2.0, 4.0, 12.0)},
-    "each-alone": {"width": (1, 2, 4, 8)},
-    "earliest-deadline": {"width": (1, 2, 4, 8)},
-    "on-demand-widths": {"usd_per_job_hour": (1.0, 3.0, 10.0, 30.0, 100.0)},
 }
-"""Allocators that do not look at the budget, and the settings that are tried of each."""
+"""Allocators here that do not look at the budget, and the settings that are tried of each; one of another
+package may have an attribute `tried_settings`."""
 
 
 def settings_of(name: str) -> list[dict[str, Any]]:
     """Return all settings of an allocator that is tuned; none for one that is not."""
-    ranges = MARKET_SETTINGS.get(name, {})
+    ranges = MARKET_SETTINGS.get(name) or getattr(allocators.get(name), "tried_settings", {})
     return [dict(zip(ranges, values, strict=True)) for values in product(*ranges.values())] if ranges else []
 
 
